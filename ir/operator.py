@@ -59,7 +59,8 @@ class Declaration:
     after the call; ``parts``, a tuple of as many tensors as only running tells.
 
     transform_rules: `TransformRule` for this call; they come before
-    the rules that the marks give. empty: whether the function runs where a length is 0.
+    the rules that the marks give. empty: whether the function runs where a
+    length is 0; of which identifiers, if not of all.
 
     places: for each input its place in ``Node.operands()``, where a graph holds the call: a value
     may be used twice. needs: what must hold of symbols beyond the annotation, as the solver's
@@ -83,7 +84,7 @@ class Declaration:
     returns: Literal["tensor", "tuple", "value", "nothing", "parts"] = "tensor"
     value: Any = None
     transform_rules: tuple[Any, ...] = ()
-    empty: bool = False
+    empty: bool | tuple[str, ...] = False
     places: tuple[int | None, ...] = ()
     needs: tuple[Any, ...] = ()
 

@@ -307,7 +307,7 @@ class _Requirements:
     contiguous: bool
     arguments: tuple[tuple[str, Any], ...]
     uneven: bool = False
-    empty: bool = True
+    empty: bool | tuple[str, ...] = True
 
     def answer(self) -> Legality:
         """The answer for equal parts; where these are not always right and others may be had, the
@@ -598,7 +598,7 @@ def judge(
     reduction: Reduction = Reduction.SUM,
     transform_rules: Sequence[TransformRule] = (),
     uneven: bool = False,
-    empty: bool = True,
+    empty: bool | tuple[str, ...] = True,
 ) -> Legality:
     """Returns the Legality of a split of shapes that are inferred already. empty: whether a part
     may be empty, as far as what is called goes.

@@ -47,12 +47,22 @@ def logsumexp_of_two_dimensions(mesh):
     return part.logsumexp([0, 2], True).full_tensor(), x.logsumexp([0, 2], True)
 
 
+def scatter_add_in_place_of_what_is_whole(mesh):
+    """What is written to is a part that was cut of x, and thrown away."""
+    x, index, rows = torch.zeros(3, 2), torch.zeros(3, 2, dtype=torch.int64), torch.ones(3, 2)
+    whole = distribute_tensor(x, mesh, [Replicate()])
+    parts = [distribute_tensor(each, mesh, [Shard(0)]) for each in (index, rows)]
+    wanted = x.clone().scatter_add_(1, index, rows)
+    return whole.scatter_add_(1, *parts).full_tensor(), wanted
+
+
 RULES = [
     mean_of_unequal_parts,
     cumsum_of_the_last_dimension,
     logcumsumexp_of_the_last_dimension,
     gather_with_an_index_in_parts,
     logsumexp_of_two_dimensions,
+    scatter_add_in_place_of_what_is_whole,
 ]
 
 

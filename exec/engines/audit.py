@@ -382,7 +382,10 @@ class _Audit:
         unknown = _undecided(examined)
         if unknown:
             return replace(unproved, because=unknown)
-        if tuple(self._refused()) or isinstance(self._world(1), RankError):
+        alone = self._world(1)
+        if isinstance(alone, RankError) and getattr(alone.__cause__, "unknown", False):
+            return replace(unproved, because=str(self._failed(1, alone).findings[0]))
+        if tuple(self._refused()) or isinstance(alone, RankError):
             return EveryCount("never", (), "", because, numbers)
         lengths = cut_lengths(self.model, self.found)
         if lengths == {}:
@@ -572,8 +575,9 @@ class _Audit:
         if isinstance(cause, BoundaryError):
             said, module = cause.diagnostic, cause.module
             reason, change = f"{said.title}: {said.reason}", {generic(module): cause.instead}
-            finding = Finding("illegal", "style", module, "", reason, said.hint, change)
-            return Count(count, "illegal", "illegal", (finding,))
+            verdict: Verdict = "unknown" if cause.unknown else "illegal"
+            finding = Finding(verdict, "style", module, "", reason, said.hint, change)
+            return Count(count, verdict, verdict, (finding,))
         run = self.partly[error.rank]
         at = run.rank.recorder.failed_at() if run is not None else At("", "", 0)
         first = str(cause).partition("\n")[0]

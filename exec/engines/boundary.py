@@ -20,7 +20,7 @@ from torch.autograd import Function
 from torch.nn.functional import embedding, pad
 
 from dimsolve.ir.errors import DimsolveError, Problem
-from dimsolve.partition.engines.tp_plan import ALL_STYLES, Resolved, Style
+from dimsolve.partition.engines.tp_plan import ALL_STYLES, STYLES, Resolved, Style
 from dimsolve.partition.placement import Placement, Replicate, Shard
 
 from ..distributed.collectives import AllReduce, ShareGradient
@@ -30,10 +30,13 @@ from .record import Recorder
 
 
 class BoundaryError(DimsolveError):
-    """A style that cannot be put on a module. ``module``: its name; ``instead``: what can be."""
+    """A style that cannot be put on a module. ``module``: its name; ``instead``: what can be;
+    ``unknown``: that the engine puts it there, and what it then does is not known.
+    """
 
     module: str = ""
     instead: str = "replicate"
+    unknown: bool = False
 
 
 NEEDS = Problem(
@@ -56,6 +59,14 @@ NO_ROPE = Problem(
     "{style} cannot be put on {module}",
     "the model's configuration has no qk_rope_head_dim",
     "it is for latent attention: leave it out",
+)
+
+NOT_KNOWN = Problem(
+    BoundaryError,
+    "style-not-known",
+    "what {style} does to {module} is not known",
+    "it hands DTensors to the code of {kind}{lies}: that is followed in tables and linear layers",
+    "{style} is for tables: leave {module} out",
 )
 
 
@@ -148,7 +159,7 @@ class Rank:
             modules[owner]._parameters[short] = parameter
 
     def _wrap(self, name: str, module: nn.Module, text: str) -> None:
-        style = ALL_STYLES[text]
+        style = self._fitted(name, module, text)
         if style.needs and not hasattr(module, style.needs):
             kind, table = type(module).__name__, isinstance(module, nn.Embedding)
             hint = f"{text} is for linear layers: leave {name} out"
@@ -172,7 +183,7 @@ class Rank:
         def bounded(*args: Any, **kwargs: Any) -> Any:
             args = self._enter(style, module, args)
             own = self._seen(style, module, args)
-            bias = module._parameters.get("bias") if text.startswith("rowwise") else None
+            bias = module._parameters.get("bias") if style.cut == "in" else None
             if bias is not None:
                 module._parameters["bias"] = None
             elif style.cut == "rows":
@@ -187,11 +198,35 @@ class Rank:
                     self.recorder.distributed.pop(id(args[0]), None)
             output = self._exit(style, module, output)
             if bias is not None:
-                self.recorder.distributed[id(output)] = True
+                self.recorder.distributed[id(output)] = style.kind == "linear"
                 output = output + bias
             return self._handed_out(style, output)
 
         module.forward = bounded
+
+    def _fitted(self, name: str, module: nn.Module, text: str) -> Style:
+        """What a style does to this module. One for tables hands its module's code DTensors, and
+        makes whole what comes out: how, is as the weight lies, by a rule of its own if it has one.
+        """
+        style = ALL_STYLES[text]
+        if style.kind != "dtensor" or not style.cut:
+            return style
+        placement = self.placements.get(f"{name}.weight")
+        match module, placement:
+            case nn.Embedding() | nn.Linear(), None:
+                return style  # a tensor beside DTensors: the recorder refuses it
+            case nn.Embedding(), Shard(0, 1):
+                return STYLES["embedding_rowwise"]
+            case nn.Embedding(), Shard(1, 1):
+                return STYLES["embedding_colwise"]
+            case nn.Linear(), Shard(0, 1):
+                return Style("out", "share", "gather", kind="dtensor")
+            case nn.Linear(), Shard(1, 1):
+                return Style("in", "slice", "sum", kind="dtensor")
+        lies = f", whose weight lies {placement}" if isinstance(placement, Shard) else ""
+        error = NOT_KNOWN(style=text, module=name, kind=type(module).__name__, lies=lies)
+        error.unknown = True
+        raise _at(name, error)
 
     def _seen(self, style: Style, module: nn.Module, args: tuple[Any, ...]) -> dict[int, bool]:
         """Notes what the module's code sees as DTensors; returns what it is to be set back to."""

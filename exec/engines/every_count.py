@@ -201,7 +201,7 @@ def _raised(
     except Exception as error:
         if not _of_sizes(recorder, error):
             return None
-        tables = {name for name, text in plan.modules.items() if ALL_STYLES[text].cut == "rows"}
+        tables = {n for n, each in model.named_modules() if isinstance(each, nn.Embedding)}
         return {
             name
             for value, name in recorder.given.items()

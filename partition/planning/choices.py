@@ -146,7 +146,7 @@ class Contract:
     frozen: str
     transform_rules: tuple[object, ...]
     kept: tuple[int, ...] = ()
-    empty: bool = False
+    empty: bool | tuple[str, ...] = False
 
     @classmethod
     def of(cls, declaration: Declaration, kept: tuple[int, ...] = ()) -> Contract:

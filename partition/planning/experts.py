@@ -41,7 +41,7 @@ from .data import data
 from .illegal import legality_of
 from .network import Network, Operator
 from .propagation import propagate
-from .requirements import Requirements
+from .requirements import Requirements, share_text, units_of
 
 LOOK_BACK = 8
 """How many operators before a product are asked to make its rows in groups."""
@@ -133,10 +133,14 @@ def _note(state: AxisState, products: Sequence[Operator]) -> str:
         if isinstance(state.choices[product.number].outputs[0], Grouped)
     ]
     groups = state.classes[products[0].number].lengths["g"]
+    units = state.choices[products[0].number].units
+    dealt = ""
+    if isinstance(units, int) and isinstance(state.count, int) and units:
+        dealt = f"; {share_text(units, state.count)}"
     return (
         f"{state.axis}: {len(products)} products cut their {groups} experts, {len(whole)} of them "
         "for the next; every rank is given all tokens of the axis and computes the rows of its "
-        "experts, what lies between the products for all rows"
+        f"experts, what lies between the products for all rows{dealt}"
     )
 
 
@@ -199,6 +203,8 @@ def _accept(
     network = state.network
     taken = [fixed or number in own for number, fixed in enumerate(state.fixed)]
     found = propagate(network, state.classes, cut, taken).choices | own
+    if any(requirements.first_illegal(choice) is not None for choice in found.values()):
+        found = _dealt(state, requirements, found) or found
     for number, choice in found.items():
         if requirements.first_illegal(choice) is not None:
             legality = legality_of(state, number, choice)
@@ -214,6 +220,35 @@ def _accept(
     state.accept(state.change(found))
 
 
+def _dealt(
+    state: AxisState, requirements: Requirements, found: dict[int, Choice]
+) -> dict[int, Choice] | None:
+    """The same choices in unequal parts of the units that all of them have; None where one has
+    none, or would leave a rank with nothing that its rule does not hold for.
+    """
+    needs = [need for choice in found.values() for need in choice.requirements]
+    units = units_of(needs, requirements.uneven, state.network.facts)
+    if units == 1:
+        return None
+    dealt = {number: state.classes[number].uneven(each, units) for number, each in found.items()}
+    made = {number: each for number, each in dealt.items() if isinstance(each, Choice)}
+    if len(made) < len(dealt) or any(requirements.lacks_units(each) for each in made.values()):
+        return None
+    return made
+
+
+def _offered(state: AxisState, number: int, input: int) -> tuple[Choice, ...]:
+    """The choices of an operator that have rows in groups at a tensor: of a product, in the parts
+    that its groups are cut into.
+    """
+    op_class, units = state.classes[number], state.choices[number].units
+    offered = op_class.grouped(input, Grouped(0))
+    if not units or op_class.group_ends is None:
+        return offered
+    dealt = [op_class.uneven(each, units) for each in offered]
+    return tuple([each for each in dealt if isinstance(each, Choice)])
+
+
 def _between(state: AxisState, product: Operator) -> None:
     """Leaves the rows of a product in groups, if all that reads them are products of the same
     groups, and what works on rows one by one before these.
@@ -222,20 +257,20 @@ def _between(state: AxisState, product: Operator) -> None:
     edge = product.outputs[0]
     assert edge is not None
     found = {product.number: _taking(state, product, Grouped(0))}
-    queue = [(edge, Grouped(0))]
+    queue = [edge]
     while queue:
-        edge, placement = queue.pop()
+        edge = queue.pop()
         for number, tensor in network.edges[edge].uses:
             operator, op_class = network.operators[number], state.classes[number]
             if number in found:
                 continue
-            offered = () if operator.pinned else op_class.grouped(tensor, placement)
+            offered = () if operator.pinned else _offered(state, number, tensor)
             if not offered or (op_class.group_ends is None and state.fixed[number]):
                 return
             found[number] = offered[-1]
             if op_class.group_ends is None:
                 queue += [
-                    (output, each)
+                    output
                     for output, each in zip(operator.outputs, offered[-1].outputs, strict=True)
                     if output is not None and isinstance(each, Grouped)
                 ]
@@ -288,10 +323,9 @@ def _making(state: AxisState, edge: int, found: dict[int, Choice]) -> int | None
     if entry.producer is None or any(user not in found for user, _ in entry.uses):
         return None
     number, output = entry.producer
-    op_class = state.classes[number]
     if state.fixed[number] or state.network.operators[number].pinned:
         return None
-    for choice in op_class.grouped(op_class.inputs + output, Grouped(0)):
+    for choice in _offered(state, number, state.classes[number].inputs + output):
         found[number] = choice
         return number
     return None
@@ -299,7 +333,7 @@ def _making(state: AxisState, edge: int, found: dict[int, Choice]) -> int | None
 
 def _taking(state: AxisState, product: Operator, made: object) -> Choice:
     """The choice of a product that takes rows in groups and makes this."""
-    offered = state.classes[product.number].grouped(0, Grouped(0))
+    offered = _offered(state, product.number, 0)
     return next(choice for choice in offered if choice.outputs[0] == made)
 
 

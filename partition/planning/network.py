@@ -39,7 +39,7 @@ from ..aliasing import aliases_of, written_by, written_value
 from ..mesh import is_dealt
 from ..plan_data import Gradient
 from ..regions import VMAPPED, mapped_nodes, recorded_after
-from ..rules.table import rules_for, runs_empty
+from ..rules.table import empty_of, rules_for
 from .choices import Contract, OperatorClass
 from .windows import SlicedValues, Windows
 from .writes import Writes, differentiable, find_writes
@@ -131,8 +131,9 @@ class Network:
         rules = rules_for(node, declaration)
         if rules:
             declaration = replace(declaration, transform_rules=rules)
-        if runs_empty(node.signature):
-            declaration = replace(declaration, empty=True)
+        empty = empty_of(node.signature, declaration)
+        if empty:
+            declaration = replace(declaration, empty=empty)
         number = len(self.operators)
         inputs = tuple(
             [

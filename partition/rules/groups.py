@@ -23,7 +23,10 @@ ENDS = 2
 def group_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule that cuts the groups of a grouped product."""
     inputs, outputs = ("R", "S(0)", "R"), ("P(sum)",)
-    return (TransformRule(inputs, outputs, local=local, split="g", sends=(), groups=ENDS),)
+    rule = TransformRule(
+        inputs, outputs, local=local, split="g", sends=(), groups=ENDS, parts="any"
+    )
+    return (rule,)
 
 
 def torch_rows(part: Part, input: Any, weight: Any, offs: Any = None, **_: Any) -> Any:
@@ -53,7 +56,9 @@ def _rows_of_groups(
     from torch.nn.functional import pad
 
     count = weight.shape[0]
-    first = part["g"].index * count
+    if not count:  # its matrices have a gradient all the same: of nothing
+        return pad(input[:0] @ weight.sum(0), (0, 0, 0, input.shape[0]))
+    first = part["g"].start(count)
     ends = offs[first : first + count]
     start = int(offs[first - 1]) if first else 0
     stop = int(ends[-1])

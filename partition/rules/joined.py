@@ -36,6 +36,23 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor.to(WIDE.get(tensor.dtype, tensor.dtype))
 
 
+def has(x: Tensor, dims: Dims) -> bool:
+    """Whether there is anything along these dimensions, all where none is named."""
+    return all(x.shape[dim] for dim in dims or range(x.dim()))
+
+
+def least(x: Tensor, dims: Dims, largest: bool) -> Tensor:
+    """What the extremes of nothing are where others have some: below all that is, or above. The
+    dimensions are left with length 1.
+    """
+    kept = [dim % x.dim() for dim in dims or range(x.dim())]
+    shape = [1 if dim in kept else length for dim, length in enumerate(x.shape)]
+    if x.is_floating_point():
+        return x.new_full(shape, -inf if largest else inf)
+    limits = torch.iinfo(x.dtype)
+    return x.new_full(shape, limits.min if largest else limits.max)
+
+
 def extreme(part: Part, x: Tensor, dims: Dims, keepdim: bool, largest: bool, of_all: bool) -> Any:
     """Returns the largest or smallest elements. of_all: those of ``max()`` and ``min()``, whose
     gradient goes to NaN where there is one; that of amax and amin is NaN everywhere then.
@@ -50,7 +67,8 @@ class Extreme(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, part: Part, dims: Dims, largest: bool, of_all: bool) -> Tensor:
         find = torch.amax if largest else torch.amin
-        found: Tensor = part.all_reduce(find(x, dims, keepdim=True), "max" if largest else "min")
+        local = find(x, dims, keepdim=True) if has(x, dims) else least(x, dims, largest)
+        found: Tensor = part.all_reduce(local, "max" if largest else "min")
         ctx.given = part, dims, of_all
         ctx.save_for_backward(x, found)
         return found
@@ -85,7 +103,10 @@ class Norm(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, part: Part, order: float, dims: Dims) -> Tensor:
         if order in (inf, -inf):
-            local = torch.linalg.vector_norm(x, order, dims, keepdim=True)
+            if has(x, dims):
+                local = torch.linalg.vector_norm(x, order, dims, keepdim=True)
+            else:
+                local = least(x.abs(), dims, order > 0)
             norm = part.all_reduce(local, "max" if order > 0 else "min")
         else:
             wide = widened(x).abs()

@@ -105,15 +105,25 @@ def pick_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[Tra
             local=local,
             split=name,
             sends=(),
-            parts="unequal",
+            parts="any",
         ),
     )
+
+
+def _with_one(input: Any, dim: int) -> Any:
+    """A rank that has nothing to pick from picks zeros, and what it has has a gradient: none."""
+    from torch.nn.functional import pad
+
+    if input.shape[dim]:
+        return input
+    return pad(input, (0, 0) * (input.dim() - 1 - dim % input.dim()) + (0, 1))
 
 
 @cast_as_torch()
 def selected_slices(part: Part, input: Any, dim: int, index: Any) -> Any:
     """Picks the slices that this rank has; zeros for the others."""
     mine, local = here(part, index, input.shape[dim])
+    input = _with_one(input, dim)
     shape = [1] * input.dim()
     shape[dim] = -1
     return input.index_select(dim, local.reshape(-1)).masked_fill(~mine.reshape(shape), 0)
@@ -125,4 +135,5 @@ def gathered_elements(
 ) -> Any:
     """Picks the elements that this rank has; zeros for the others."""
     mine, local = here(part, index, input.shape[dim])
+    input = _with_one(input, dim)
     return input.gather(dim, local, sparse_grad=sparse_grad).masked_fill(~mine, 0)

@@ -82,9 +82,7 @@ def _move(running: Any, found: Any, momentum: float) -> None:
 
 def group_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of group_norm over the batch."""
-    return (
-        TransformRule(split="n", local=group_norm_parts, sends=(), parts="unequal", placed=False),
-    )
+    return (TransformRule(split="n", local=group_norm_parts, sends=(), parts="any", placed=False),)
 
 
 def group_norm_parts(

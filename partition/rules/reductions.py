@@ -56,7 +56,7 @@ def spread_rules(
     if extreme:
         return _whole_result(declaration, Mark.SUM, local, EXTREME)
     # The moments of a part weigh as much as it is long, and count parts of one length.
-    parts: Parts = "equal" if sends is MOMENTS else "unequal"
+    parts: Parts = "equal" if sends is MOMENTS else "any"
     return _whole_result(declaration, Mark.FROZEN, local, sends, parts)
 
 
@@ -81,7 +81,7 @@ def _whole_result(
     mark: Mark,
     local: Callable[..., Any],
     sends: Sends,
-    parts: Parts = "unequal",
+    parts: Parts = "any",
 ) -> tuple[TransformRule, ...]:
     annotation = read_annotation(declaration.annotation)
     found = identifiers_of(annotation).items()
@@ -236,17 +236,26 @@ def _place(part: Part, input: Any, dim: Any, keepdim: bool, reduction: str) -> A
     """A rank's own first place, counted in the whole; of the ranks that tie the first one's."""
     import torch
 
+    from .joined import least
+
     find = torch.argmax if reduction == "max" else torch.argmin
     names = fresh_names(set())
     parts = [part[next(names)] for _ in range(input.dim())]
-    local = find(input, dim, keepdim=True)
-    if dim is None:
-        value = input.reshape(-1)[local.reshape(())].reshape(local.shape)
-        found = _flat(local, list(input.shape), parts)
+    if not (input.numel() if dim is None else input.shape[dim]):
+        # What is found is that of some other rank.
+        value = least(input, _dims(input, dim), reduction == "max")
+        found = torch.full_like(value, torch.iinfo(torch.int64).max, dtype=torch.int64)
+        mine = torch.ones_like(value, dtype=torch.bool)
     else:
-        value = input.gather(dim, local)
-        found = local + parts[dim].start(input.shape[dim])
-    mine = (value == part.all_reduce(value.detach(), reduction)) | value.isnan()
+        local = find(input, dim, keepdim=True)
+        if dim is None:
+            value = input.reshape(-1)[local.reshape(())].reshape(local.shape)
+            found = _flat(local, list(input.shape), parts)
+        else:
+            value = input.gather(dim, local)
+            found = local + parts[dim].start(input.shape[dim])
+        mine = value.isnan()
+    mine = mine | (value == part.all_reduce(value.detach(), reduction))
     whole = prod([p.whole(n) for n, p in zip(input.shape, parts, strict=True)])
     place = part.all_reduce(found.masked_fill(~mine, whole), "min")
     if keepdim:

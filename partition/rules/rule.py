@@ -137,9 +137,9 @@ def default_placements(
     return tuple(inputs), tuple(outputs)
 
 
-def parts_of(rule: Rule, empty: bool = True) -> Parts:
+def parts_of(rule: Rule, empty: bool | Collection[str] = True) -> Parts:
     """Returns into which parts the rule of a split holds. empty: whether what is called runs where
-    a length is 0. A split by the marks treats indices one
+    a length is 0, or of which identifiers it does. A split by the marks treats indices one
     by one, so they may be dealt out anyhow, but an average weighs its parts alike, and a maximum of
     nothing there is not.
 
@@ -151,7 +151,8 @@ def parts_of(rule: Rule, empty: bool = True) -> Parts:
         return "equal"
     if rule.transform is not None and (rule.transform.parts != "any" or rule.transform.local):
         return rule.transform.parts
-    return "any" if empty and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
+    runs = empty if isinstance(empty, bool) else rule.name in empty
+    return "any" if runs and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
 
 
 def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:

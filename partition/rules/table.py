@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from dimsolve.ir.annotation import Opaque
+from dimsolve.ir.annotation import Dim, Identifier, Opaque, Operand, Tensor
 from dimsolve.ir.graph import Node
 from dimsolve.ir.operator import Declaration, Operator
 from dimsolve.ir.read_annotation import read_annotation
@@ -76,12 +76,42 @@ _ALL = (
     "log_softmax relu gelu silu sigmoid tanh add sub mul div neg pow sqrt rsqrt exp log abs square "
     "cat view reshape flatten unflatten transpose permute unsqueeze squeeze expand contiguous "
     "clone detach to type_as dropout getitem sum where masked_fill layer_norm rms_norm "
-    "repeat_interleave cross_entropy tril triu"
+    "repeat_interleave cross_entropy tril triu "
+    "mean prod var logsumexp norm vector_norm dist max min amax amin argmax argmin cumsum cumprod "
+    "sort topk gather index_select normalize softmin _safe_softmax glu prelu repeat tile stack "
+    "chunk unbind roll flip outer inner "
+    "mv dot vdot vecdot addmv addr addbmm tensordot multi_dot kron cross cosine_similarity "
+    "pairwise_distance one_hot mse_loss l1_loss huber_loss smooth_l1_loss soft_margin_loss "
+    "binary_cross_entropy binary_cross_entropy_with_logits kl_div gaussian_nll_loss "
+    "poisson_nll_loss hinge_embedding_loss margin_ranking_loss cosine_embedding_loss "
+    "triplet_margin_loss float double half bfloat16 int long bool native_layer_norm "
+    "floordiv mod truediv eq ne lt le gt ge and_ or_ xor pos invert"
 )
 EMPTY = frozenset(_ALL.split())
 """Names of torch functions that are known, beside the elementwise ones, to run, forward and
 backward, where a rank has nothing: ``tests/exec/verification/unequal.py`` runs them so. Others may
 raise, and some end the process.
+"""
+
+_ROWS = (
+    "conv conv_transpose max_pool max_pool_with_indices avg_pool lp_pool adaptive_avg_pool "
+    "adaptive_max_pool adaptive_max_pool_with_indices"
+)
+EMPTY_ROWS: dict[str, int] = {
+    "group_norm": 2,
+    "native_group_norm": 2,
+    "batch_norm": 2,
+    "interpolate": 3,
+    "unfold": 4,
+    "fold": 3,
+    **{
+        name.replace("_with", f"{n}d_with") if "_with" in name else f"{name}{n}d": n + 2
+        for name in _ROWS.split()
+        for n in (1, 2, 3)
+    },
+}
+"""Names of those that run where a rank has none of the rows, the first dimension of input and
+output, and raise without channels: with how many dimensions an input has rows.
 """
 
 
@@ -96,6 +126,34 @@ def runs_empty(path: str) -> bool:
     """
     entry = canonical(path)
     return entry is not None and (entry.rpartition(".")[2] in EMPTY or is_pointwise(entry))
+
+
+def empty_of(path: str, declaration: Declaration) -> bool | tuple[str, ...]:
+    """Returns whether a call is known to run where a length is 0, or of which identifiers.
+
+    >>> conv = Declaration("n c+ a, d c+ 1 -> n d a", inputs=(None, None))
+    >>> empty_of("torch.nn.functional.conv1d", conv), empty_of("torch.erf", conv)
+    (('n',), True)
+    """
+    if runs_empty(path):
+        return True
+    least = _least_rows(path)
+    if least is None:
+        return False
+    annotation = read_annotation(declaration.annotation)
+    first, made = _rows(annotation.inputs[0], least), _rows(annotation.outputs[0], 1)
+    return (first,) if first and first == made else ()
+
+
+def _least_rows(path: str) -> int | None:
+    return EMPTY_ROWS.get((canonical(path) or "").rpartition(".")[2])
+
+
+def _rows(tensor: Operand, least: int) -> str:
+    """The identifier that is alone the first of at least so many dimensions; "" where none is."""
+    dims = tensor.dims if isinstance(tensor, Tensor) else ()
+    atoms = dims[0].atoms if len(dims) >= least and isinstance(dims[0], Dim) else ()
+    return atoms[0].name if len(atoms) == 1 and isinstance(atoms[0], Identifier) else ""
 
 
 @lru_cache(maxsize=1024)
@@ -128,13 +186,14 @@ def rules_for(node: Node, declaration: Declaration) -> tuple[TransformRule, ...]
 
 def with_rules(operator: Operator) -> Operator:
     """Returns the operator whose declarations carry the transform rules of its path."""
-    if _rule_set(operator.path) is None and not runs_empty(operator.path):
+    known = _rule_set(operator.path) is not None or runs_empty(operator.path)
+    if not known and _least_rows(operator.path) is None:
         return operator
     path, plain = operator.path, operator.declare
 
     def declare(*args: object, **kwargs: object) -> Declaration:
         declaration = plain(*args, **kwargs)
         rules = (*declaration.transform_rules, *rules_of(path, declaration))
-        return replace(declaration, transform_rules=rules, empty=runs_empty(path))
+        return replace(declaration, transform_rules=rules, empty=empty_of(path, declaration))
 
     return replace(operator, declare=declare)

@@ -105,13 +105,18 @@ def rules(path: str, count: int) -> Iterator[Line]:
 
 
 def laid(tensors: list[Tensor], way: tuple[str, ...], mesh: Any) -> list[Any]:
-    """Returns DTensors that lie so."""
-    from torch.distributed.tensor import distribute_tensor
+    """Returns DTensors that lie so; a rank's copy of what is whole is its own, to be written to."""
+    from torch.distributed._local_tensor import LocalTensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
-    return [
-        distribute_tensor(tensor.clone(), mesh, [placement(word)])
-        for tensor, word in zip(tensors, way, strict=True)
-    ]
+    def one(tensor: Tensor, word: str) -> Any:
+        if word != "R":
+            return distribute_tensor(tensor.clone(), mesh, [placement(word)])
+        with torch.no_grad():
+            copies = {rank: tensor.detach().clone() for rank in range(mesh.size())}
+        return DTensor.from_local(LocalTensor(copies), mesh, [placement(word)], run_check=False)
+
+    return [one(tensor, word) for tensor, word in zip(tensors, way, strict=True)]
 
 
 def exports(path: str, count: int) -> Iterator[Line]:

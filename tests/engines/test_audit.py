@@ -85,7 +85,7 @@ class Widened(Mlp):
     """What nobody knows to run with nothing."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.down(self.up(x).double().float())
+        found: torch.Tensor = self.down(self.up(x).cfloat().real)
         return found
 
 
@@ -93,7 +93,7 @@ def test_a_rank_that_has_nothing_is_right_where_the_function_is_known_to_run_so(
     assert audited(Widened(), PAIR, 5).ok
     nothing = audited(Widened(), PAIR, 7)
     assert nothing.having("unknown") == (7,)
-    assert only(nothing).reason == "double: rank 6 has nothing of c = 24"
+    assert only(nothing).reason == "cfloat: rank 6 has nothing of c = 24"
 
 
 def test_what_is_left_in_parts_is_named() -> None:
@@ -197,6 +197,33 @@ def test_a_style_that_a_module_cannot_have_is_an_answer() -> None:
         "write colwise",
     )
     assert only(audited(Mlp(), {"up": "grouped_gemm"})).hint == "write it in ep_plan"
+
+
+def test_a_style_for_tables_is_followed_in_tables_and_linear_layers() -> None:
+    """It makes whole what its module gives, however the weight lies; elsewhere that is up to
+    DTensor's rules.
+    """
+    assert audited(Mlp(), {"up": "embedding_rowwise"}, 2, 3, 5).ok
+    ids = {"ids": torch.arange(6).view(2, 3)}
+    for style, own in (("embedding_rowwise", "rowwise"), ("embedding_colwise", "colwise")):
+        both = {"embed": style, "embed.weight": own}
+        plan = {**both, "head": style}
+        assert ds.audit(Tied(), plan, counts=(2, 3), kwargs=ids).ok
+    finding = only(audited(Mlp(), {"up": "embedding_colwise"}))
+    assert finding.reason == (
+        "embedding_colwise cannot be put on up: up.bias has the shape (24,), and "
+        "embedding_colwise cuts dimension 1"
+    )
+    assert audited(Mlp(), {"up": "embedding_colwise", "up.bias": "rowwise"}, 2, 3).ok
+    assert audited(Mlp(), {"up": "embedding_colwise", "up.bias": "replicate"}).having("illegal")
+    found = ds.audit(Normed(), {"norm": "embedding_rowwise"}, kwargs=example(), correct=False)
+    assert found.having("unknown") == tuple(range(2, 17))
+    assert str(found.at(2).findings[0]) == (
+        "norm: what embedding_rowwise does to norm is not known: it hands DTensors to the code of "
+        "LayerNorm, whose weight lies S(0): that is followed in tables and linear layers"
+    )
+    assert found.at(2).findings[0].hint == "embedding_rowwise is for tables: leave norm out"
+    assert found.every is not None and found.every.kind == "examined"
 
 
 def test_the_model_is_left_as_it_is() -> None:

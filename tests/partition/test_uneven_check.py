@@ -86,7 +86,11 @@ def test_json_says_the_part_and_the_waste_of_unequal_parts_only() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["torch.matmul", "torch.nn.functional.embedding", "torch.tril", "torch.nn.functional.linear"],
+    [
+        *("torch.matmul", "torch.nn.functional.embedding", "torch.tril"),
+        *("torch.nn.functional.linear", "torch.argmax", "torch.gather"),
+        "torch.nn.functional.group_norm",
+    ],
 )
 def test_unequal_and_empty_parts_of_the_library_are_equal_to_the_whole(name: str) -> None:
     """A sample of `python -m tests.exec.verification.unequal`: of lengths, and of operators."""

@@ -15,6 +15,12 @@ import dimsolve as ds
 from dimsolve.exec.distributed.simulated import SimulatedWorld
 from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.lowering.setting import LoweringError
+from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.call_inputs import CallError
+from dimsolve.exec.parallel.given_inputs import GivenInputs, lower_for
+from dimsolve.exec.parallel.mesh import RankMesh
+from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.exec.running.comparable import without_narrowing
 from dimsolve.exec.running.compare import CheckedRun
 from dimsolve.partition.placement import Shard
 from tests.exec import saving, unequal_architectures
@@ -107,6 +113,63 @@ def test_architectures_train_as_one_device_at_counts_that_no_even_cut_serves(
     assert unequal_architectures.trained(given, plan).difference <= 1e-9
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_parameters_are_dealt_out(dtype: torch.dtype) -> None:
+    model, example = uneven_models.tiny().to(dtype), uneven_models.batch()
+    plan = plan_of(model, example, uneven_models.ROWS, {"tp": 3}, policy="tensor")
+    assert plan.uneven
+    assert_equal(train(model, example, uneven_models.ROWS, sizes(plan), None, plan=plan))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_five_experts_over_two_and_over_four(count: int) -> None:
+    """Over four they are 2, 2, 1 and none: that rank adds zeros."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    lengths = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 32, "use_cache": False}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 1}
+    config = transformers.MixtralConfig(**lengths, **heads, num_local_experts=5)
+    model: nn.Module = transformers.MixtralForCausalLM(config)
+    ids = torch.randint(0, 32, (8, 6))
+    graph = ds.trace(model, kwargs={"input_ids": ids, "labels": ids})
+    plan = ds.plan(graph, {"ep": count})
+    table = next(entry for entry in plan.parameters if entry.name.endswith("gate_up_proj"))
+    assert table.placements == ["S(0, of=5)"]
+    share = {2: "3 at most, 1.2 times", 4: "2 at most, 1.6 times"}[count]
+    assert plan.notes[0].endswith(f"; of 5 units a rank has {share} an equal share")
+    assert ds.Plan.from_json(plan.to_json()).for_graph(graph) == plan
+    example = {"input_ids": ids, "labels": ids}
+    assert_equal(train(model, example, None, {"ep": count}, None, 2, plan=plan))
+
+
+def test_rows_of_its_own_on_every_rank_beside_an_axis_of_unequal_parts() -> None:
+    model, example = uneven_models.tiny(), uneven_models.batch(4)
+    mesh = {"dp": 2, "tp": 2}
+    plan = plan_of(model, example, uneven_models.ROWS, mesh, policy="data+tensor")
+    table = next(entry for entry in plan.parameters if entry.name == "up.weight")
+    assert table.placements == ["R", "S(0, of=7)"]
+    whole = deepcopy(model)
+    loss, logits = whole(**example)
+    loss.backward()
+
+    def work(member: Any) -> float:
+        ends = RankMesh({axis: member[axis] for axis in mesh}, torch.device("cpu"))
+        given = GivenInputs.of(plan, ends.communicators, "local")
+        program = lower_for(plan, ends, given)
+        part = ParallelModule(model, plan, program, ends, Agreement(plan, None), given)
+        rows = slice(2 * member["dp"].rank, 2 * member["dp"].rank + 2)
+        found, own = part(**{name: each[rows] for name, each in example.items()})
+        found.backward()
+        off = [float((found - loss).detach().abs())]
+        off.append(float((own - logits[rows]).detach().abs().max()))
+        for name, parameter in whole.named_parameters():
+            wanted, gradient = part.held(name).part(parameter.grad), part.get_parameter(name).grad
+            off.append(float((gradient - wanted).abs().max()))
+        return max(off)
+
+    assert max(SimulatedWorld[float](mesh).run(work)) <= 1e-12
+
+
 def test_no_batch_is_refused_where_batches_may_be_cut_unequally() -> None:
     model, example = uneven_models.tiny(), uneven_models.batch(4)
     plan = plan_of(model, example, uneven_models.ROWS, {"dp": 3}, policy="data", uneven="allow")
@@ -128,6 +191,19 @@ def test_a_rank_with_nothing_joins_in_summing_the_gradient_of_a_mask() -> None:
 
     def work(part: Any) -> list[Any]:
         assert "= connecting(" in part.source()
+        run = CheckedRun(part, deepcopy(model))
+        return [run.step({"x": example["x"][:rows]}) for rows in (4, 1, 6)]
+
+    for steps in parts(model, plan, {"dp": 3}, work):
+        assert_equal(steps)
+
+
+def test_windows_sorts_and_scans_of_no_rows() -> None:
+    model, example = uneven_models.pictures()
+    plan = plan_of(model, example, {"x": {0: "rows"}}, {"dp": 3}, policy="data", uneven="allow")
+    assert plan.conditions == []
+
+    def work(part: Any) -> list[Any]:
         run = CheckedRun(part, deepcopy(model))
         return [run.step({"x": example["x"][:rows]}) for rows in (4, 1, 6)]
 
@@ -206,6 +282,56 @@ def trained(mesh: dict[str, int]) -> list[float]:
             outputs.append(logits.detach())
         found.append(float((outputs[0] - outputs[1]).abs().max()))
     return found
+
+
+def spent_a_day() -> list[float]:
+    """What a rank of gloo does with 3 key-value heads over 2: layers that run again in the backward
+    pass, a GradScaler, clipped gradients, tokens generated without a cache (one of heads that are
+    dealt out is refused); returns how far each step is off.
+    """
+    lengths = {"hidden_size": 45, "vocab_size": 61, "intermediate_size": 53, "use_cache": True}
+    heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 8}
+    model, example, dynamic = uneven_models.grouped(**lengths, **heads)
+    whole: Any = model.train()
+    whole.gradient_checkpointing_enable()
+    part: Any = ds.parallelize(model, plan_of(model, example, dynamic, {"tp": 2}, policy="tensor"))
+    held = {each.name.rpartition("self_attn.")[2]: each.placements for each in part.plan.parameters}
+    assert held["k_proj.weight"] == ["S(0, of=24, unit=8)"]
+    whole = deepcopy(whole)
+    nets = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
+    scaled = [torch.amp.GradScaler("cpu", init_scale=4.0) for _ in nets]
+    found = []
+    for _ in range(3):
+        norms, logits = [], []
+        for (net, optimizer), scaler in zip(nets, scaled, strict=True):
+            optimizer.zero_grad()
+            with without_narrowing():
+                output = net(**example)
+            scaled_loss = scaler.scale(output.loss)
+            with without_narrowing():
+                scaled_loss.backward()
+            scaler.unscale_(optimizer)
+            norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)))
+            scaler.step(optimizer)
+            scaler.update()
+            logits.append(output.logits.detach())
+        found += [float((logits[0] - logits[1]).abs().max()), abs(norms[0] - norms[1])]
+    ids, how = example["input_ids"], {"max_new_tokens": 4, "do_sample": False}
+    with without_narrowing():
+        told = [net.eval().generate(ids, use_cache=False, **how) for net, _ in nets]
+        with pytest.raises(CallError) as refused:
+            part.generate(ids, use_cache=True, **how)
+    assert str(refused.value).splitlines()[:2] == [
+        "past_key_values.layers.0.keys is a DTensor of unequal parts",
+        "  dimension 1 of (2, 3, 6, 8) is cut into 2, and 3 is no multiple of 2",
+    ]
+    assert torch.equal(*told)
+    return found
+
+
+def test_three_key_value_heads_over_two_processes() -> None:
+    for found in world(2).run(spent_a_day):
+        assert max(found) <= 1e-9
 
 
 def test_processes_train_as_one_device() -> None:

@@ -68,6 +68,26 @@ def biased_attention() -> tuple[nn.Module, dict[str, Tensor]]:
     return Biased().double(), {"x": torch.randn(6, 6, 8, dtype=torch.float64)}
 
 
+class Pictures(nn.Module):
+    """Rows of pictures, of which each is convolved, normalised, searched, sorted and scanned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.max_pool2d(self.norm(self.conv(x)), 2).flatten(1)
+        best = x.gather(1, x.argmax(1, keepdim=True)) - x.amax(1, keepdim=True)
+        top = x.topk(3).values.sort().values.cumsum(1)
+        return (top * x.mean(1, keepdim=True) + best).square().sum()
+
+
+def pictures() -> tuple[nn.Module, dict[str, Tensor]]:
+    """Returns the model in float64, with a call."""
+    torch.manual_seed(0)
+    return Pictures().double(), {"x": torch.randn(6, 2, 6, 6, dtype=torch.float64)}
+
+
 ROWS = {"ids": {0: "batch"}, "target": {0: "batch"}}
 """Both tensors have as many rows as there are."""
 

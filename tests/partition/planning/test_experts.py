@@ -136,6 +136,9 @@ class _Part:
     def __getitem__(self, name: str) -> _Part:
         return self
 
+    def start(self, length: int) -> int:
+        return self.index * length
+
 
 @pytest.mark.parametrize("ends", [[0, 3, 3, 8], [8, 8, 8, 8], [0, 0, 0, 0]], ids=str)
 def test_ranks_without_rows_have_zeros_and_gradients(ends: list[int]) -> None:
@@ -171,7 +174,7 @@ def test_a_model_without_experts_is_told_so() -> None:
 
 def test_a_count_that_does_not_divide_the_experts_is_illegal() -> None:
     with pytest.raises(ds.PlanError) as raised:
-        ds.plan(small("Mixtral")[2], {"ep": 3})
+        ds.plan(small("Mixtral")[2], {"ep": 3}, uneven="refuse")
     text = str(raised.value)
     assert text.startswith("ep = 3 is illegal\n") and "it cuts experts, and at " in text
     assert "8 is never a multiple of 3" in text
