@@ -79,6 +79,7 @@ from .settling import (
 )
 from .side_effects import Settling, refusal_of, unchanged
 from .torch_python import read_through
+from .traced_model import OUTPUT_HOOKS, install_output_hooks
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -449,7 +450,12 @@ def captures(
         modes = Modes.now()
         try:
             with unchanged(model):
-                captured = _capture_at(sizes, leaves, model, args, kwargs)
+                try:
+                    captured = _capture_at(sizes, leaves, model, args, kwargs)
+                except TraceError as error:
+                    if OUTPUT_HOOKS not in str(error) or not install_output_hooks(model):
+                        raise
+                    captured = _capture_at(sizes, leaves, model, args, kwargs)
         except DimsolveError as error:
             refusal = refusal or error
             continue

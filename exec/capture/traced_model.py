@@ -12,6 +12,7 @@ plan is given a model. A function of torch is told by its name, any other by its
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -21,11 +22,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from .errors import a_part, backward_hook
 
 FORWARD = ("_forward_hooks", "_forward_pre_hooks")
 """Where a module keeps the hooks that tracing sees: what they compute is part of the graph."""
+
+OUTPUT_HOOKS = "output_capturing"
+"""Where transformers has the hooks that hand out what is computed on the way."""
 
 BACKWARD = ("_backward_hooks", "_backward_pre_hooks")
 """The same of those that no graph can hold."""
@@ -68,18 +73,50 @@ def _traced(module: nn.Module) -> TracedModule:
         str(getattr(hook, "__qualname__", type(hook).__qualname__))
         for place in FORWARD
         for hook in getattr(module, place).values()
+        if not getattr(hook, "__module__", "").endswith(OUTPUT_HOOKS)
     )
     kind = type(module)
     code = "" if _is_torchs(kind) else _code_of(kind.forward, 0)
     return TracedModule(kind.__qualname__, code, _settings(module), module.training, hooks)
 
 
+def install_output_hooks(model: Any) -> bool:
+    """Installs the hooks with which transformers' models hand out hidden states and attentions;
+    returns whether it has such models. They do it themselves when they are first asked, under a
+    lock, which no capture can enter. A call that asks for nothing passes by them.
+    """
+    capturing = sys.modules.get(f"transformers.utils.{OUTPUT_HOOKS}")
+    owners = [each for _, each in _modules(model) if hasattr(each, "_can_record_outputs")]
+    if capturing is None or not owners:
+        return False
+    for owner in owners:
+        capturing.maybe_install_capturing_hooks(owner)
+    return True
+
+
 def _settings(module: nn.Module) -> str:
-    printed = str(module.extra_repr()) if _is_torchs(type(module)) else ""
+    printed = str(_without_values(module).extra_repr()) if _is_torchs(type(module)) else ""
     found = settings_of(module)
     if printed:
         found = {name: said for name, said in found.items() if callable(vars(module)[name])}
     return ", ".join(filter(None, (printed, *(f"{n}={v}" for n, v in sorted(found.items())))))
+
+
+def _without_values(module: nn.Module) -> nn.Module:
+    """The module with tensors that have shapes only, as some print what they hold."""
+    if not (module._parameters or module._buffers):
+        return module
+    bare = object.__new__(type(module))
+    vars(bare).update(vars(module))
+    for place in ("_parameters", "_buffers"):
+        held = getattr(module, place).items()
+        vars(bare)[place] = {
+            name: item
+            if item is None or is_lazy(item)
+            else torch.empty(item.shape, dtype=item.dtype, device="meta")
+            for name, item in held
+        }
+    return bare
 
 
 _OWN = frozenset(vars(nn.Module())) | {"_compiled_call_impl"}

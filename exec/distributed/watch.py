@@ -61,13 +61,16 @@ class Watch:
     """This process' watch over its process group.
 
     timeout: seconds that this rank waits for others; None: what the process group allows. waits:
-    the collective that it waits in, or "".
+    the collective that it waits in, or "". raised: the call that ended with a failure here, or
+    because of another rank's, whatever has become of the error.
     """
 
     def __init__(self, base: Any, rank: int, world: int) -> None:
         self.rank = rank
         self.world = world
-        self.failure: Failure | None = None
+        self.raised = ""
+        self._over = 0  # failures that all ranks have had alike
+        self._known: tuple[int, Failure] | None = None
         self.tasks: list[Callable[[Any], None]] = []
         self._answers: list[ref[Answering]] = []
         self._latest: deque[Answering] = deque(maxlen=LATEST)
@@ -83,16 +86,51 @@ class Watch:
         self._thread.start()
         atexit.register(self.end)
 
+    @property
+    def failure(self) -> Failure | None:
+        """The failure that ended the run, as far as it is known."""
+        return self._known[1] if self._known is not None and self._known[0] == self._over else None
+
     def report(self, failure: Failure) -> None:
         """Tells all ranks of a failure; the first one counts."""
         if self.failure is not None:
             return
-        text = json.dumps(failure.to_json())
+        text, over = json.dumps(failure.to_json()), self._over
+        key = f"failure/{over}"
         try:
-            told = self.ask(lambda: self._store.compare_set("failure", "", text), 2.0)
-            self.failure = Failure(**json.loads(told))
+            told = self.ask(lambda: self._store.compare_set(key, "", text), 2.0)
+            self._known = over, Failure(**json.loads(told))
         except (RuntimeError, TimeoutError):
-            self.failure = failure  # the store does not answer: nobody can be told
+            self._known = over, failure  # the store does not answer: nobody can be told
+
+    def note_raised(self, call: str) -> None:
+        """Notes that a call has ended with an error here. call: the same text on ranks that fail
+        alike, "" where another rank's failure ended it.
+        """
+        self.raised = call or "another rank's failure"
+        key = f"raised/{self._over}/{self.rank}"
+        with suppress(RuntimeError, TimeoutError):  # the store is gone, and nobody can be told
+            self.ask(lambda: self._store.set(key, self.raised))
+
+    def is_over(self, seconds: float) -> bool:
+        """Whether every rank's call has failed alike, so that all are at one place again and may
+        go on. Waits so long for the others to fail.
+        """
+        keys = [f"raised/{self._over}/{rank}" for rank in range(self.world)]
+        until = time.monotonic() + seconds
+
+        def told() -> set[bytes | str]:
+            return {self._store.get(key) if self._store.check([key]) else "" for key in keys}
+
+        while "" in (found := self.ask(told)) and found <= {"", self.raised.encode()}:
+            if time.monotonic() > until:
+                return False
+            time.sleep(INTERVAL / 4)
+        if found != {self.raised.encode()}:
+            return False
+        self._over += 1
+        self.raised = ""
+        return True
 
     def answer_with(self, known: Answering) -> None:
         """Asks something with every look as long as it lives. The last few are kept a while:
@@ -281,7 +319,9 @@ class Watch:
         try:
             self._store.add(f"beat/{self.rank}", 1)
             self._post()
-            told = self._store.check(["failure"]) and self._store.get("failure")
+            over = self._over
+            key = f"failure/{over}"
+            told = self._store.check([key]) and self._store.get(key)
             for task in list(self.tasks):
                 task(self._store)
             for known in [each() for each in self._answers]:
@@ -291,10 +331,10 @@ class Watch:
         except RuntimeError:
             self._misses += 1
             if self._misses > 5 and self.failure is None:
-                self.failure = self.without_store("is gone")
+                self._known = self._over, self.without_store("is gone")
             return
         if told and self.failure is None:
-            self.failure = Failure(**json.loads(told))
+            self._known = over, Failure(**json.loads(told))
 
 
 class Observer:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from hashlib import blake2b
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.compiler import is_compiling
@@ -142,6 +142,16 @@ MASKS = frozenset(
 )
 """Functions that multiply their first argument with a mask, which depends on its shape only."""
 
+ALIKE = frozenset({"rand_like", "randn_like", "randint_like"})
+FILLED = frozenset(
+    {"uniform_", "normal_", "exponential_", "bernoulli_"}
+    | {"log_normal_", "cauchy_", "geometric_", "random_"}
+)
+"""Functions that make a tensor of numbers like their first argument; that fill it with them."""
+
+Cuts: TypeAlias = "list[tuple[Shard, Communicator, str]]"
+"""The placements of one tensor that cut it, with this rank's end of the axis and its name."""
+
 _NO_MASK = Problem(
     LoweringError,
     "not-as-one-device",
@@ -208,38 +218,40 @@ class Draws:
             raise _OTHER_STATES()
 
     def as_one_device(
-        self, function: Callable[..., Any], node: Node, layout: Layout
+        self,
+        function: Callable[..., Any],
+        node: Node,
+        operands: Sequence[Layout],
+        outputs: Sequence[Layout],
     ) -> Callable[..., Any]:
-        """Returns the function of a node whose first operand is cut so: it draws the whole mask, of
-        which it takes this rank's part. Raises LoweringError for a function without a mask.
+        """Returns the function of a node whose operands and results lie so: it draws what is whole,
+        of which it takes this rank's part. Raises LoweringError for a function that draws for what
+        it computes within.
         """
-        cuts = [
-            (placement, end)
-            for placement, end in zip(layout, self.communicators.values(), strict=True)
+        given, made = [*map(self._cuts, operands)], [*map(self._cuts, outputs)]
+        every = [cut for cuts in (*given, *made) for cut in cuts]
+        if not every:
+            return function
+        if any(not isinstance(placement.of, int) for placement, _, _ in every):
+            raise _NO_LENGTH(node=node)
+        if not any(given) and len(made) == 1:
+            drawn = _parts_of(function, made[0])
+        elif len(given) == 1 and node.name in MASKS | ALIKE | FILLED:
+            drawn = _of_a_shape(function, node.name, given[0])
+        else:
+            axes = [axis for axis in self.communicators if axis in {cut[2] for cut in every}]
+            raise _NO_MASK(node=node, axes=" and ".join(axes))
+        whole: Callable[..., Any] = torch.compiler.disable(drawn)
+        return whole
+
+    def _cuts(self, layout: Layout) -> Cuts:
+        """What is cut, with this rank's ends; nothing of what is no tensor."""
+        ends = self.communicators.items() if layout else ()
+        return [
+            (placement, end, axis)
+            for placement, (axis, end) in zip(layout, ends, strict=True)
             if isinstance(placement, Shard) and end.size > 1
         ]
-        if not cuts:
-            return function
-        if any(not isinstance(placement.of, int) for placement, _ in cuts):
-            raise _NO_LENGTH(node=node)
-        if node.name not in MASKS:
-            names = zip(self.communicators.items(), layout, strict=True)
-            axes = [a for (a, end), p in names if isinstance(p, Shard) and end.size > 1]
-            raise _NO_MASK(node=node, axes=" and ".join(axes))
-
-        def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            shape = list(input.shape)
-            for placement, end in cuts:
-                length = shape[placement.dim] * end.size
-                shape[placement.dim] = number_of(placement.of, placement) or length
-            ones = _in_order_of(input, shape)
-            mask = made = function(ones, *args, **kwargs)
-            for placement, end in cuts:
-                mask = slice_part(mask, placement, end.rank, end.size)
-            return input.mul_(mask) if made is ones and ones.numel() else input * mask
-
-        whole: Callable[..., Any] = torch.compiler.disable(draw)
-        return whole
 
     def repeating(self, function: Callable[..., Any], *, anew: bool) -> Callable[..., Any]:
         """Returns the function, drawing the numbers of the run that is going on, whenever it is
@@ -292,6 +304,41 @@ class Draws:
                 torch.cuda.current_device() if index is None else index
             ]
         return torch.default_generator
+
+
+def _parts_of(function: Callable[..., Any], cuts: Cuts) -> Callable[..., Any]:
+    """The function, of whose result a rank keeps its part."""
+
+    def draw(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return _own_part(function(*args, **kwargs), cuts).clone()
+
+    return draw
+
+
+def _of_a_shape(function: Callable[..., Any], name: str, cuts: Cuts) -> Callable[..., Any]:
+    """The function, which draws for a tensor of the whole shape."""
+
+    def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        shape = list(input.shape)
+        for placement, end, _ in cuts:
+            length = shape[placement.dim] * end.size
+            shape[placement.dim] = number_of(placement.of, placement) or length
+        ones = _in_order_of(input, shape)
+        made = function(ones, *args, **kwargs)
+        own = _own_part(made, cuts)
+        if name in ALIKE:
+            return own.clone()
+        if name in FILLED:
+            return input.copy_(own)
+        return input.mul_(own) if made is ones and ones.numel() else input * own
+
+    return draw
+
+
+def _own_part(whole: torch.Tensor, cuts: Cuts) -> torch.Tensor:
+    for placement, end, _ in cuts:
+        whole = slice_part(whole, placement, end.rank, end.size)
+    return whole
 
 
 def _in_order_of(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -385,6 +432,9 @@ def rank_call(
     operator = find_operator(path)
     names, defaults = ((), {}) if operator is None else (operator.parameters, operator.defaults)
     rules: list[tuple[tuple[str, str], TransformRule]] = []
+    random = None if plan is None or path in _UNINITIALISED else plan.randomness
+    if plan is not None and random is not None and draws.one_device:
+        plan = plan.model_copy(update={"sizes": {}})  # what is drawn is whole
     if plan is not None and node.declaration is not None:
         if plan.sizes:
             arguments = _spelled_out(arguments, node, length)
@@ -399,7 +449,6 @@ def rank_call(
     for split, rule in rules:
         if rule.modifier is not None:
             changes[rule.modifier] = (*changes.get(rule.modifier, ()), split)
-    random = None if plan is None or path in _UNINITIALISED else plan.randomness
     method = path.removeprefix("torch.Tensor.")
     is_plain = local is None and not changes and random is None
     if is_plain and method != path and method.isidentifier():

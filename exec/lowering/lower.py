@@ -340,8 +340,9 @@ class _Lowering:
         call = rank_call(node, path, plan, given, self._length, ends, self.draws)
         self.drawing = self.drawing or call.randomness is not None
         if self.draws.one_device and plan is not None and call.randomness and call.function:
-            layout = self.setting.layout(plan.operands[0].placements if plan.operands else ())
-            drawn = self.draws.as_one_device(call.function, node, layout or ())
+            operands_lie = [self.setting.layout(each.placements) for each in plan.operands]
+            results_lie = [self.setting.layout(each.placements) for each in plan.outputs]
+            drawn = self.draws.as_one_device(call.function, node, operands_lie, results_lie)
             call = replace(call, function=drawn)
         if self.wide and plan is not None and call.function is not None:
             exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))

@@ -142,6 +142,13 @@ _OTHER_RECORDING = Problem(
     "rank {rank}: {mode}\n  rank {other}: {others}",
     "call the module inside of the same torch.no_grad on every rank, or on none",
 )
+_OUT_OF_STEP = Problem(
+    AgreementError,
+    "out-of-step",
+    "a call failed that did not fail alike on all ranks, and the ranks cannot go on together",
+    "{failure}",
+    "begin again from a checkpoint; look at a batch that may fail before it is given to the ranks",
+)
 _OTHER_FROZEN = Problem(
     AgreementError,
     "gradients-differ",
@@ -203,6 +210,7 @@ class Agreement:
         self.training: bool | None = None
         self._known: dict[int, tuple[int, Any]] = {}
         self._sent: set[str] = set()
+        self._name = ""
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
@@ -216,8 +224,8 @@ class Agreement:
             else [int(rank) for rank in device_mesh.mesh.flatten()]
         )
         members = "-".join(map(str, self.ranks))
-        prefix = f"dimsolve/module/{next(_numbers)}/{members}"
-        self._store = self._watch.store(prefix)
+        self._name = f"dimsolve/module/{next(_numbers)}/{members}"
+        self._store = self._watch.store(self._name)
         if len(self.ranks) > 1:
             self._watch.answer_with(self)
 
@@ -230,10 +238,27 @@ class Agreement:
         """Whether there is no other rank to agree with."""
         return len(self.ranks) == 1
 
+    @property
+    def call(self) -> str:
+        """Which call this is, the same text on all ranks."""
+        return f"{self._name}/{self.calls}"
+
+    def go_on(self) -> None:
+        """Looks what an error that was caught has left: where all ranks have raised the same, they
+        go on. Raises AgreementError where they are not at one place any more.
+        """
+        guard = self._watch
+        if guard is None or not guard.raised:
+            return
+        whole = len(self.ranks) == guard.world
+        if not (whole and guard.is_over(self.timeout)):
+            raise _OUT_OF_STEP(failure=str(guard.failure))
+
     def agree_on_plan(self, problem: str = "") -> None:
         """Raises AgreementError on every rank where the ranks' plans or worlds differ, or another
         rank has a problem with the plan. problem: this rank's own, which it raises itself.
         """
+        self.go_on()
         if self.alone:
             return
         received = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))

@@ -59,20 +59,26 @@ def is_failure(error: BaseException) -> bool:
     )
 
 
-def explain(error: BaseException, program: Program | None, ends: RankMesh) -> Failure:
-    """Adds to an exception where it came from, tells the other ranks, and returns it as data."""
+def explain(error: BaseException, program: Program | None, ends: RankMesh, call: str) -> Failure:
+    """Adds to an exception where it came from, tells the other ranks, and returns it as data.
+
+    call: which call of the program it is, the same text on all ranks.
+    """
     known: Failure | None = getattr(error, _FAILURE, None)
     if known is not None:
         return known
+    guard = watch()
     if isinstance(error, RankFailure):
+        if guard is not None:
+            guard.note_raised("")
         return error.failure
     failure = failure_of(error, ends.rank, ends.place, program)
     note = str(replace(failure, reason=""))
     error.add_note("\n".join(line for line in note.splitlines() if line.strip()))
     setattr(error, _FAILURE, failure)
-    guard = watch()
     if guard is not None and not isinstance(error, AgreementError | CallError | CollectiveError):
         guard.report(failure)
+        guard.note_raised(f"{call}, {failure.node}, {type(error).__name__}")
     return failure
 
 

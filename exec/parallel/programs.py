@@ -184,6 +184,7 @@ class Entry:
     def admit(self, inputs: Sequence[Tensor], form: Form, part: Any) -> None:
         """Checks with all ranks what was not seen before, and now and then the contents."""
         agreement, names = self.agreement, self.arguments.names
+        agreement.go_on()
         agreement.calls += 1
         cast = autocast_now()
         trained = tuple([parameter.requires_grad for parameter in part.parameters()])
@@ -242,7 +243,7 @@ class Entry:
             result = form.program.run([*inputs, *tensors])
         except Exception as error:
             if is_failure(error):
-                explain(error, form.program, self.ends)
+                explain(error, form.program, self.ends, self.agreement.call)
             raise
         return self.rebuild(result, objects)
 

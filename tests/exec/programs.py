@@ -158,7 +158,9 @@ def written(axis: str, placed: bool) -> list[str]:
 
 
 class Dropping(nn.Module):
-    """Dropout of what is cut by columns, of what is whole, and of rows in another order."""
+    """Dropout of what is cut by columns, of what is whole, and of rows in another order; and
+    numbers of which there are as many as something cut has rows or elements.
+    """
 
     def __init__(self, kind: str = "") -> None:
         super().__init__()
@@ -171,6 +173,12 @@ class Dropping(nn.Module):
             h = nn.functional.dropout(h.transpose(0, 1), 0.25, self.training).transpose(0, 1)
         if self.kind == "in place":
             h = nn.functional.dropout(h * 2, 0.25, self.training, inplace=True)
+        if self.kind == "rows":
+            h = h * torch.rand(x.shape[0], 1) + torch.rand(4, 1)[:1] * torch.randn(8)[:1]
+        if self.kind == "like":
+            h = h + torch.randn_like(h) + torch.normal(0.0, 1.0, h.shape)
+        if self.kind == "filled":
+            h = h * h.new_empty(h.shape[0], 1).bernoulli_(0.5) + torch.empty_like(h).uniform_(-1, 1)
         if self.kind == "alpha":
             h = nn.functional.alpha_dropout(h, 0.25, self.training)
         return nn.functional.dropout(self.down(h), 0.5, self.training)
@@ -199,3 +207,25 @@ def as_one_device(kind: str, axis: str, seed: int = 7) -> tuple[float, bool] | s
     held = part.held("up.weight")
     grads = [part.get_parameter("up.weight").grad, held.part(model.up.weight.grad)]  # type: ignore[arg-type]
     return max(worst, difference(*grads)), torch.equal(*states)
+
+
+def caught(bad: int | None) -> list[str]:
+    """What is raised by a batch with a token that is too large, in the rows of one rank or of all,
+    and by what follows: the call of a good batch, and another part.
+    """
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 8))
+    good = torch.ones(4, 6, dtype=torch.long)
+    graph = ds.trace(model, args=(good,))
+    part = ds.parallelize(model, ds.plan(graph, {"dp": 2}))
+    wrong = good.clone()
+    wrong[slice(None) if bad is None else slice(2 * bad, 2 * bad + 2)] = 50
+    said = []
+    for batch in (wrong, good, good):
+        try:
+            part(batch)
+            ds.parallelize(model, ds.plan(graph, {"tp": 2}))
+            said.append("")
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said

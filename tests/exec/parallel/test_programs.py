@@ -222,8 +222,8 @@ def test_outputs_that_are_none_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("axis", ["tp", "dp"])
-@pytest.mark.parametrize("kind", ["", "turned", "in place"])
-def test_dropout_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
+@pytest.mark.parametrize("kind", ["", "turned", "in place", "rows", "like", "filled"])
+def test_a_part_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
     for difference, same_state in world(2).run(programs.as_one_device, kind, axis):
         assert difference < 1e-12
         assert same_state
@@ -254,3 +254,29 @@ def test_ranks_whose_generators_differ_are_told() -> None:
             "  hint: call torch.manual_seed with one number on all ranks, and draw the same from "
             "then on"
         )
+
+
+def test_an_error_that_all_ranks_raise_and_catch_is_over() -> None:
+    for _ in range(3):
+        for said in world(2).run(programs.caught, None):
+            assert said == ["IndexError: index out of range in self", "", ""]
+
+
+def test_an_error_of_one_rank_that_is_caught_leaves_ranks_that_are_told_so() -> None:
+    ranks = Ranks(2)  # a world of their own: where a rank has failed, nothing more is agreed on
+    try:
+        first, second = ranks.run(programs.caught, 1)
+    finally:
+        ranks.close()
+    assert first[0].startswith("RankFailure: rank 1 (dp=1) failed in torch.nn.functional.embedding")
+    assert second[0] == "IndexError: index out of range in self"
+    for said in (*first[1:], *second[1:]):
+        assert said.splitlines() == [
+            "AgreementError: a call failed that did not fail alike on all ranks, and the ranks "
+            "cannot go on together",
+            "  rank 1 (dp=1) failed in torch.nn.functional.embedding (node input_1)",
+            "  IndexError: index out of range in self",
+            *[line for line in said.splitlines()[3:-1] if line.startswith("  ")],
+            "  hint: begin again from a checkpoint; look at a batch that may fail before it is "
+            "given to the ranks",
+        ]
