@@ -23,6 +23,7 @@ from dimsolve.solver.algebra.poly import Dim
 from .machine import Machine
 from .plan import Plan, bytes_of, machine_of
 from .plan_data import PlanError, problem, seconds_text
+from .sizes import read_size
 
 NO_PLANS = problem(
     "no-plans",
@@ -139,7 +140,10 @@ def break_even(
     asked = _Asked(
         dict(plans), dict(over), dict(sizes or {}), machine_of(machine, first), bytes_of(memory)
     )
-    every = {name: tuple(sorted(set(each))) for name, each in over.items()}
+    every = {
+        name: tuple(sorted({read_size(name, size, 1) for size in each}))
+        for name, each in over.items()
+    }
     best = {point: asked.cheapest(point) for point in product(*every.values())}
     crossings = tuple(asked.crossings(every, best))
     return BreakEven(tuple(plans), every, asked.sizes, asked.machine, best, crossings)

@@ -36,7 +36,7 @@ from .planning.derive import check_derived
 from .planning.planner import plan_as, require_graph, verified_plan
 from .read_plan import file_text, read_plan
 from .search.check import NotProved
-from .sizes import Sizes, check_conditions, read_sizes
+from .sizes import Sizes, check_conditions, read_size, read_sizes
 
 NO_MEMORY = problem(
     "not-bytes",
@@ -266,9 +266,9 @@ def plan(
     """
     asked = Asked(
         machine_of(machine),
-        dict(sizes or {}),
+        {name: read_size(name, size, 1) for name, size in dict(sizes or {}).items()},
         bytes_of(memory),
-        optimizer_states,
+        read_size("optimizer_states", optimizer_states),
         seconds,
         progress=progress,
     )
@@ -281,9 +281,10 @@ def bytes_of(memory: int | str | None) -> int | None:
     >>> bytes_of("1.5 GiB"), bytes_of("80GB"), bytes_of(64)
     (1610612736, 80000000000, 64)
     """
-    if memory is None or isinstance(memory, int):
+    if memory is None or (isinstance(memory, int) and memory >= 0):
         return memory
-    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)(i?)B?\s*", memory, re.ASCII)
+    text = str(memory)
+    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)(i?)B?\s*", text, re.ASCII)
     if found is None:
         raise NO_MEMORY(memory=repr(memory))
     number, letter, binary = found.groups()

@@ -75,7 +75,7 @@ NO_SIZE = problem(
     "not-a-size",
     "this is not a size",
     "{name} = {size:.60}",
-    "a size is a whole number, 0 or more",
+    "a size is a whole number, {least} or more",
 )
 NO_VALUE = problem("no-value", "the plan has no value at these sizes", "{claim} has none{at}")
 
@@ -222,12 +222,21 @@ def _read(symbols: Collection[str], name: str, size: Any) -> int:
         close = nearest(name, symbols) if isinstance(name, str) else None
         hint = f"did you mean '{close}'?" if close else ""
         raise UNKNOWN(name=shown(str(name)), symbols=", ".join(symbols) or "none", hint=hint)
+    return read_size(name, size)
+
+
+def read_size(name: str, size: Any, least: int = 0) -> int:
+    """Returns a size. Raises PlanError for what is no whole number, or less than the least.
+
+    >>> read_size("batch", 4)
+    4
+    """
     try:
         number = index(size)
     except TypeError:
-        raise NO_SIZE(name=name, size=repr(size)) from None
-    if isinstance(size, bool) or number < 0:
-        raise NO_SIZE(name=name, size=repr(size))
+        raise NO_SIZE(name=name, size=repr(size), least=least) from None
+    if isinstance(size, bool) or number < least:
+        raise NO_SIZE(name=name, size=repr(size), least=least)
     return number
 
 

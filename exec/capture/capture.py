@@ -449,13 +449,7 @@ def captures(
     for sizes in size_choices(leaves):
         modes = Modes.now()
         try:
-            with unchanged(model):
-                try:
-                    captured = _capture_at(sizes, leaves, model, args, kwargs)
-                except TraceError as error:
-                    if OUTPUT_HOOKS not in str(error) or not install_output_hooks(model):
-                        raise
-                    captured = _capture_at(sizes, leaves, model, args, kwargs)
+            captured = _capture_with_hooks(sizes, leaves, model, args, kwargs)
         except DimsolveError as error:
             refusal = refusal or error
             continue
@@ -465,6 +459,21 @@ def captures(
         yield captured
     if refusal is not None and not found:
         raise refusal
+
+
+def _capture_with_hooks(
+    sizes: dict[str, int], leaves: list[Leaf], model: Any, *given: Any
+) -> Capture:
+    """Captures a call, once more with hooks where transformers would install them in its midst."""
+    try:
+        with unchanged(model):
+            return _capture_at(sizes, leaves, model, *given)
+    except TraceError as error:
+        if OUTPUT_HOOKS not in str(error):
+            raise
+    with unchanged(model):
+        install_output_hooks(model)
+        return _capture_at(sizes, leaves, model, *given)
 
 
 def _capture_at(

@@ -80,18 +80,26 @@ def _traced(module: nn.Module) -> TracedModule:
     return TracedModule(kind.__qualname__, code, _settings(module), module.training, hooks)
 
 
-def install_output_hooks(model: Any) -> bool:
-    """Installs the hooks with which transformers' models hand out hidden states and attentions;
-    returns whether it has such models. They do it themselves when they are first asked, under a
-    lock, which no capture can enter. A call that asks for nothing passes by them.
+def install_output_hooks(model: Any) -> None:
+    """Installs the hooks with which transformers' models hand out hidden states and attentions.
+    They do it themselves when they are first asked, under a lock, which no capture can enter. A
+    call that asks for nothing passes by them.
     """
-    capturing = sys.modules.get(f"transformers.utils.{OUTPUT_HOOKS}")
-    owners = [each for _, each in _modules(model) if hasattr(each, "_can_record_outputs")]
-    if capturing is None or not owners:
-        return False
-    for owner in owners:
-        capturing.maybe_install_capturing_hooks(owner)
-    return True
+    for _, module in _modules(model):
+        if _captures_outputs(type(module)):
+            capturing: Any = sys.modules[f"transformers.utils.{OUTPUT_HOOKS}"]
+            capturing.maybe_install_capturing_hooks(module)
+
+
+def _captures_outputs(kind: type) -> bool:
+    """Whether a module's forward is one that transformers' decorator stands around."""
+    function = vars(kind).get("forward")
+    while function is not None:
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_qualname.startswith("capture_outputs."):
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False
 
 
 def _settings(module: nn.Module) -> str:

@@ -386,3 +386,37 @@ def test_an_example_may_be_a_slice_of_a_data_set() -> None:
         )
         assert str(next(iter(graph.outputs.values())).type) == f"float32[b, {example.shape[1]}, 8]"
         assert torch.equal(example, before)
+
+
+@pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
+def test_what_transformers_models_hand_out_on_the_way_is_theirs(asked: str) -> None:
+    """They install hooks for it when they are first asked; the model is left as it was."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attn_implementation="eager",
+    )
+    model = LlamaForCausalLM(config).double().eval()
+    ids = torch.randint(0, 64, (2, 6))
+    given = {"input_ids": ids, "use_cache": False, asked: True}
+    graph = ds.trace(model, kwargs=given)
+    assert not any(module._forward_hooks for module in model.modules())
+    part = ds.parallelize(model, ds.plan(graph, {"dp": 1}))
+    name = asked.removeprefix("output_")
+    found, wanted = part.eval()(**given)[name], model(**given)[name]
+    assert len(found) == len(wanted) >= 2
+    assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def test_a_module_that_prints_what_it_holds_is_called_in_other_modes() -> None:
+    """EmbeddingBag prints its table, of which a part keeps no bytes."""
+    model, ids = nn.EmbeddingBag(12, 8, mode="sum"), torch.randint(0, 12, (4, 6))
+    part = ds.parallelize(model, ds.plan(ds.trace(model, args=(ids,)), {"dp": 1}))
+    assert torch.equal(part(ids), model(ids))
+    assert torch.equal(part.eval()(ids), model.eval()(ids))

@@ -241,6 +241,20 @@ def test_sizes_that_are_missing_are_named() -> None:
     assert isinstance(two_linears(), Graph)
 
 
+@pytest.mark.parametrize("size", ["8", 8.0, 0, True])
+def test_sizes_and_memory_that_are_none_are_refused(size: Any) -> None:
+    told = f"this is not a size\n  batch = {size!r}\n  hint: a size is a whole number, 1 or more"
+    graph, sizes = two_linears(), {"batch": size, "seq": 16}
+    with pytest.raises(ds.PlanError) as found:
+        ds.plan(graph, {"tp": 2}, "auto", sizes=sizes)
+    assert str(found.value) == told
+    with pytest.raises(ds.PlanError) as found:
+        ds.break_even({"one": ds.plan(graph, {"tp": 2})}, {"batch": [size]}, sizes={"seq": 16})
+    assert str(found.value) == told
+    with pytest.raises(ds.PlanError, match="this is no size of a memory\n  -1"):
+        ds.plan(graph, {"tp": 2}, "auto", sizes={"batch": 8, "seq": 16}, memory=-1)
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "vit"])
 def test_auto_is_never_dearer_than_a_named_policy_and_equal_to_one_device(name: str) -> None:
     graph, state, inputs, given = traced(name)
