@@ -49,6 +49,8 @@ def least(x: Tensor, dims: Dims, largest: bool) -> Tensor:
     shape = [1 if dim in kept else length for dim, length in enumerate(x.shape)]
     if x.is_floating_point():
         return x.new_full(shape, -inf if largest else inf)
+    if x.dtype is torch.bool:
+        return x.new_full(shape, not largest)
     limits = torch.iinfo(x.dtype)
     return x.new_full(shape, limits.min if largest else limits.max)
 
