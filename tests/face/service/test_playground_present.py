@@ -149,7 +149,7 @@ def test_one_may_start_with_nothing(page: Page) -> None:
     expect(page.locator(".problem")).to_have_text("Write an annotation, such as m k+, k+ n -> m n.")
     expect(page.locator(".answers")).to_be_hidden()
     assert all(field.input_value() == "" for field in page.locator("textarea").all())
-    page.keyboard.type("a b -> b a")
+    page.keyboard.insert_text("a b -> b a")  # at once: a pause between keys begins a new edit
     expect(page.locator(".tensors tbody tr").last).to_contain_text("b, a")
     expect(page.locator(".split")).to_have_count(2)
     page.go_back()
