@@ -85,7 +85,29 @@ _ALL = (
     "binary_cross_entropy binary_cross_entropy_with_logits kl_div gaussian_nll_loss "
     "poisson_nll_loss hinge_embedding_loss margin_ranking_loss cosine_embedding_loss "
     "triplet_margin_loss float double half bfloat16 int long bool native_layer_norm "
-    "floordiv mod truediv eq ne lt le gt ge and_ or_ xor pos invert"
+    "floordiv mod truediv eq ne lt le gt ge and_ or_ xor pos invert "
+    "rrelu _softmax_backward_data alpha_dropout dropout1d dropout2d dropout3d "
+    "feature_alpha_dropout short char byte cfloat cdouble type cpu resolve_neg "
+    "view_as_complex view_as_real fill frexp getattr lshift rshift iadd iand ifloordiv "
+    "ilshift imod imul ior ipow irshift isub itruediv ixor cholesky cholesky_inverse "
+    "cholesky_ex inv_ex ldl_factor ldl_factor_ex lu lu_factor_ex geqrf qr svd pinverse "
+    "lu_unpack lu_solve ldl_solve triangular_solve solve_ex ormqr householder_product vander "
+    "inv det slogdet eigh eigvalsh eig eigvals matrix_exp matrix_power svdvals pinv "
+    "matrix_rank cond lu_factor solve solve_triangular logdet cholesky_solve chain_matmul "
+    "fftshift ifftshift cdist linear_cross_entropy multi_margin_loss multilabel_margin_loss "
+    "multilabel_soft_margin_loss local_response_norm max_unpool1d max_unpool2d max_unpool3d "
+    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell grid_sampler_2d grid_sampler_3d "
+    "grid_sample median std logaddexp nansum any all var_mean std_mean count_nonzero nanmean "
+    "sum_to_size matrix_norm nanmedian mode kthvalue aminmax hash_tensor segment_reduce "
+    "searchsorted bucketize histc unravel_index isin cummax cummin logcumsumexp argsort msort "
+    "trapezoid cumulative_trapezoid renorm zeros ones full zeros_like ones_like full_like "
+    "new_zeros new_ones new_full zero_ fill_ copy_ meshgrid cartesian_prod broadcast_to "
+    "expand_as setitem take_along_dim take index hstack vstack dstack column_stack "
+    "broadcast_tensors split_with_sizes tensor_split hsplit vsplit dsplit fliplr flipud rot90 "
+    "narrow slice select diff gradient constant_pad_nd diagonal diag_embed diagonal_scatter "
+    "swapaxes t adjoint movedim atleast_1d atleast_2d atleast_3d view_copy view_as ravel "
+    "scatter scatter_add scatter_reduce index_add index_copy index_reduce index_fill "
+    "index_put select_scatter slice_scatter"
 )
 EMPTY = frozenset(_ALL.split())
 """Names of torch functions that are known, beside the elementwise ones, to run, forward and
@@ -194,6 +216,7 @@ def with_rules(operator: Operator) -> Operator:
     def declare(*args: object, **kwargs: object) -> Declaration:
         declaration = plain(*args, **kwargs)
         rules = (*declaration.transform_rules, *rules_of(path, declaration))
-        return replace(declaration, transform_rules=rules, empty=empty_of(path, declaration))
+        empty = declaration.empty or empty_of(path, declaration)
+        return replace(declaration, transform_rules=rules, empty=empty)
 
     return replace(operator, declare=declare)

@@ -172,7 +172,7 @@ def apart(
     if sizes_as and not total.endswith("^"):
         name, _, form = sizes_as.partition(":")
         sizes = {name: words[0] if form == "one" else " ".join(words)}
-    return declared(
+    made = declared(
         (input,),
         [[*row[:place], total, *row[place + 1 :]]],
         [[*row[:place], word, *row[place + 1 :]] for word in words],
@@ -182,6 +182,9 @@ def apart(
         linear=((0,),),
         returns="tuple",
     )
+    # Of one size, nothing is one part, however many there were.
+    rest = (*row[:place], *row[place + 1 :])
+    return replace(made, empty=rest if sizes_as.endswith(":one") else True)
 
 
 def _parted(length: Dim | None) -> Dim:

@@ -67,7 +67,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         _need_room(mode, length, before, after)
         target.append(length_word(names, arguments, padded))
     linear = ((0,),) if mode != "constant" or not value else ()
-    return declared((input,), [source], [target], arguments=arguments, linear=linear)
+    made = declared((input,), [source], [target], arguments=arguments, linear=linear)
+    # What copies elements has a batch dimension, which may be empty, before its channels.
+    batched = len(dims) >= len(pad) // 2 + 2 and source[0].isidentifier()
+    return replace(made, empty=True if mode == "constant" else tuple(source[:batched]))
 
 
 def _need_room(mode: str, length: Dim, before: Dim, after: Dim) -> None:
