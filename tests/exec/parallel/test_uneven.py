@@ -113,6 +113,16 @@ def test_architectures_train_as_one_device_at_counts_that_no_even_cut_serves(
     assert unequal_architectures.trained(given, plan).difference <= 1e-9
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2", "opt"])
+def test_architectures_train_with_batches_of_any_size(name: str) -> None:
+    """Two rows leave a rank with nothing; that a batch has two is the trace's own condition."""
+    pytest.importorskip("transformers")
+    given = unequal_architectures.built(name)
+    plan = unequal_architectures.batches(given)
+    assert set(plan.conditions) <= {"batch >= 2", "seq >= 2"}
+    assert unequal_architectures.trained(given, plan).difference <= 1e-9
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_parameters_are_dealt_out(dtype: torch.dtype) -> None:
     model, example = uneven_models.tiny().to(dtype), uneven_models.batch()
