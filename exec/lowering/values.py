@@ -44,7 +44,7 @@ from .conversions import (
     step,
     step_of_lengths,
 )
-from .lengths import InputLengths, Length, Lengths
+from .lengths import InputLengths, Length, Lengths, Reading
 from .program import Origin, origin_of
 from .setting import UNEQUAL_GIVEN, UNREADABLE, Setting, identifier, is_real
 
@@ -93,18 +93,25 @@ class Symbols:
         found = self.inputs.reading(name)
         if found is None:
             raise UNREADABLE(name=name)
-        size = self._size(self._given[found.value], found.index, name)
+        size: Length = self._whole(name, found)
+        size = self._calculated(operator.sub, size, self.lengths(found.rest), 0)
+        return self._calculated(operator.floordiv, size, self.lengths(found.divisor), 1)
+
+    def _whole(self, name: str, found: Reading) -> Length:
+        """The length of the whole dimension in which a symbol is read."""
         given = self.setting.given_as(found.input)
+        cuts = [p for p in given if isinstance(p, Shard) and p.dim == found.index]
+        for placement in cuts:
+            if isinstance(placement.of, int) and placement.of:
+                return placement.of
         entry = next((e for e in self.setting.plan.inputs if e.name == found.input), None)
         wanted = () if entry is None else self.setting.layout(entry.placements)
         # A part tells the whole only where all parts are as long as it.
-        dealt = any(isinstance(p, Shard) and p.dim == found.index and p.of for p in wanted)
-        if dealt and any(isinstance(p, Shard) and p.dim == found.index for p in given):
+        if cuts and any(isinstance(p, Shard) and p.dim == found.index and p.of for p in wanted):
             raise UNEQUAL_GIVEN(name=name, input=found.input)
+        size = self._size(self._given[found.value], found.index, name)
         times = self.setting.parts_of(given, found.index)
-        size = self._calculated(operator.mul, size, times, 1)
-        size = self._calculated(operator.sub, size, self.lengths(found.rest), 0)
-        return self._calculated(operator.floordiv, size, self.lengths(found.divisor), 1)
+        return self._calculated(operator.mul, size, times, 1)
 
     def _size(self, node: fx.Node, index: int, name: str) -> fx.Node:
         graph = self.setting.fx
@@ -112,9 +119,11 @@ class Symbols:
         made.meta["origin"] = Origin("size", name)
         return made
 
-    def _calculated(self, function: Any, size: fx.Node, other: Length, neutral: int) -> fx.Node:
+    def _calculated(self, function: Any, size: Length, other: Length, neutral: int) -> Length:
         if other is neutral:
             return size
+        if isinstance(size, int) and isinstance(other, int):
+            return int(function(size, other))
         return self.setting.fx.call_function(function, (size, other))
 
 

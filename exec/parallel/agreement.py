@@ -343,7 +343,7 @@ class Agreement:
         parameters that require no gradient here. part: whose state all ranks must hold. Raises
         what is wrong here, or AgreementError where another rank's inputs are wrong, or others.
         """
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        shapes = {name: given.compared(name, tensor.shape) for name, tensor in tensors.items()}
         problem = self._problem(given, tensors, shapes, inputs, mesh)
         if not self.alone:
             assert self._watch is not None

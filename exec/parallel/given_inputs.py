@@ -12,6 +12,7 @@ cut there is a program, and the conversion is part of it:
     x (8, 64), Shard(0) on the plan's dp = 2      the program takes the part (4, 64) as it is
     x (8, 64), Replicate()                        the program cuts its part of (8, 64)
     x (8, 64), Shard(1)                           the program exchanges (8, 32) for (4, 64)
+    keys (8, 3, 16, 64), Shard(1) on tp = 2       2 heads and 1: the program takes them as they are
 
 What must be equal is compared by `digests` in some of the calls (`is_compared`); between these
 nothing is sent.
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import product
+from math import prod
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -74,7 +76,8 @@ _UNEQUAL = Problem(
     CallError,
     "unequal-parts",
     "{name} is a DTensor of unequal parts",
-    "dimension {dim} of {shape} is cut into {parts}, and {shape2} is no multiple of {parts}",
+    "dimension {dim} of {shape} is cut into {parts} along several axes or in blocks, and "
+    "{shape2} is no multiple of {parts}",
     "give the whole: {name}.full_tensor()",
 )
 
@@ -95,13 +98,15 @@ class GivenInputs:
     """How each input is given.
 
     way: what the caller chose for tensors that are no DTensors. mesh: sizes by axis, outer axis
-    first. data_axes: of the plan. layouts: by the input's name, one placement per axis.
+    first. data_axes: of the plan. layouts: by the input's name, one placement per axis. dealt: the
+    names of DTensors of which ranks have unequal parts.
     """
 
     way: Way
     mesh: Mapping[str, int]
     data_axes: tuple[str, ...]
     layouts: Mapping[str, Layout]
+    dealt: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, plan: Plan, communicators: Mapping[str, Communicator], way: Way) -> GivenInputs:
@@ -144,8 +149,15 @@ class GivenInputs:
         found = list(shape)
         for placement, count in zip(self.layouts[name], self.mesh.values(), strict=True):
             if isinstance(placement, Shard) and placement.dim < len(found):
-                found[placement.dim] *= count
+                dealt = name in self.dealt and isinstance(placement.of, int) and placement.of
+                found[placement.dim] = dealt or found[placement.dim] * count
         return tuple(found)
+
+    def compared(self, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+        """Returns what must be the same on all ranks: the shape of what a rank was given, or of the
+        whole where the parts are unequal.
+        """
+        return self.whole(name, shape) if name in self.dealt else tuple(shape)
 
     def wholes(self, tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of the whole inputs of which a rank was given these."""
@@ -160,8 +172,13 @@ class GivenInputs:
         return found
 
     def with_layouts(self, layouts: Mapping[str, Layout]) -> GivenInputs:
-        """Returns the same with other layouts of some inputs."""
-        return replace(self, layouts={**self.layouts, **layouts})
+        """Returns the same with the layouts of some inputs that are DTensors."""
+        dealt = {
+            name
+            for name, layout in layouts.items()
+            if any(isinstance(placement, Shard) and placement.of for placement in layout)
+        }
+        return replace(self, layouts={**self.layouts, **layouts}, dealt=frozenset(dealt))
 
     def cut_along(self, name: str) -> tuple[str, ...]:
         """Returns the axes along which ranks are given different parts of an input."""
@@ -417,8 +434,8 @@ def local_parts(
     inputs: Sequence[Tensor], names: Sequence[str], ends: RankMesh
 ) -> tuple[list[Tensor], dict[str, Layout]]:
     """Returns the tensors with each DTensor as this rank's part, and the DTensors' layouts on the
-    mesh of ``ends``. Raises CallError for one of another mesh, or of unequal parts, and
-    PlacementError for a placement that is no shard, replica or partial value.
+    mesh of ``ends``. Raises CallError for one of another mesh, or of unequal parts along two axes
+    or in blocks, and PlacementError for a placement that is no shard, replica or partial value.
     """
     parts = list(inputs)
     layouts: dict[str, Layout] = {}
@@ -443,18 +460,18 @@ def _layout(name: str, value: Any, ends: RankMesh) -> Layout:
     by_axis = dict(zip(axes, given, strict=True))
     layout = tuple(by_axis.get(axis, Replicate()) for axis in counts)
     for dim, length in enumerate(value.shape):
-        parts = 1
-        for placement, count in zip(layout, counts.values(), strict=True):
-            if isinstance(placement, Shard) and placement.dim == dim:
-                parts *= count * blocks_of(placement)
-        if length % parts:
-            raise _UNEQUAL(
-                name=name,
-                dim=dim,
-                shape=tuple(value.shape),
-                parts=parts,
-                shape2=tuple(value.shape)[dim],
-            )
+        cuts = [
+            (place, count * blocks_of(placement))
+            for place, (placement, count) in enumerate(zip(layout, counts.values(), strict=True))
+            if isinstance(placement, Shard) and placement.dim == dim and count > 1
+        ]
+        parts = prod(number for _, number in cuts)
+        if length % parts == 0:
+            continue
+        place, shard = cuts[0][0], layout[cuts[0][0]]
+        if len(cuts) > 1 or not isinstance(shard, Shard) or not shard.contiguous:
+            raise _UNEQUAL(name=name, dim=dim, shape=tuple(value.shape), parts=parts, shape2=length)
+        layout = (*layout[:place], replace(shard, of=length), *layout[place + 1 :])
     return layout
 
 

@@ -15,11 +15,14 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from dimsolve.ir.errors import Problem
 
 from ..lowering.setting import LoweringError
 from .files import whole_state
+from .given_inputs import Way, is_dtensor
 
 Method: TypeAlias = Callable[..., Any]
 
@@ -62,6 +65,47 @@ def _preparing(kind: Any) -> Method:
         return result
 
     return prepare
+
+
+def _reordering(kind: Any) -> Method:
+    """Returns what gives the rows of a cache the order of the beams that are kept."""
+
+    def reorder(self: Any, cache: Any, beams: Tensor) -> Any:
+        with _PickingRows(self._programs.entries[0].first.given.way):
+            if hasattr(kind, "_reorder_cache"):
+                return kind._reorder_cache(self, cache, beams)
+            cache.reorder_cache(beams)
+        return cache
+
+    return reorder
+
+
+class _PickingRows(TorchFunctionMode):
+    """Lets a DTensor's rows be picked by the numbers that a rank knows: of all rows where each rank
+    is given whole inputs, of its own where it is given its own.
+    """
+
+    def __init__(self, way: Way) -> None:
+        super().__init__()
+        self._way = way
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is not Tensor.index_select or not is_dtensor(args[0]) or len(args) != 3:
+            return func(*args, **(kwargs or {}))
+        from torch.distributed.tensor import DTensor, Replicate
+
+        held, dim, rows = args
+        mesh, placements = held.device_mesh, held.placements
+        if self._way == "whole":
+            known = DTensor.from_local(rows, mesh, [Replicate()] * mesh.ndim, run_check=False)
+            return held.index_select(dim, known).redistribute(mesh, placements)
+        picked = held.to_local().index_select(dim, rows)
+        shape, stride = held.size(), held.stride()
+        return DTensor.from_local(
+            picked, mesh, placements, run_check=False, shape=shape, stride=stride
+        )
 
 
 _CACHES = ("self", "cross")
@@ -151,15 +195,16 @@ def _is_of_peft(kind: Any) -> bool:
     return any(base.__module__.partition(".")[0] == "peft" for base in kind.__mro__)
 
 
-_METHODS = {
-    "generate": _generating,
-    "_prepare_cache_for_generation": _preparing,
-    "save_pretrained": _saving,
-}
+_METHODS = (
+    ("generate", "generate", _generating),
+    ("_prepare_cache_for_generation", "_prepare_cache_for_generation", _preparing),
+    ("_reorder_cache", "generate", _reordering),
+    ("save_pretrained", "save_pretrained", _saving),
+)
+"""What a part has, of classes that have what, and what makes it."""
 
 
 def methods_of(kind: Any) -> dict[str, Any]:
     """Returns the methods that a part has in place of its model's, for a class of models."""
-    return {
-        name: make(kind) for name, make in _METHODS.items() if callable(getattr(kind, name, None))
-    }
+    found = [each for each in _METHODS if callable(getattr(kind, each[1], None))]
+    return {name: make(kind) for name, _, make in found}

@@ -192,7 +192,7 @@ class Entry:
         key = (self._told_apart_by(inputs, form), trained, mode, *cast.items())
         if key in form.admitted:
             frozen = frozen_in(part, trained)
-            agreement.note((names, _sizes(inputs), form.text, cast, frozen, mode))
+            agreement.note((names, _told(inputs, names, form), form.text, cast, frozen, mode))
             if is_compared(agreement.calls):
                 check_structure(part)
                 if not agreement.alone:
@@ -256,6 +256,14 @@ def frozen_in(part: Any, trained: Sequence[bool]) -> list[str]:
 
 def _sizes(inputs: Sequence[Tensor]) -> tuple[Any, ...]:
     return tuple([(value.shape, value.dtype) for value in inputs])
+
+
+def _told(inputs: Sequence[Tensor], names: Sequence[str], form: Form) -> tuple[Any, ...]:
+    """What other ranks are told of the sizes: of unequal parts that of the whole."""
+    if not form.given.dealt:
+        return _sizes(inputs)
+    given = zip(names, inputs, strict=True)
+    return tuple([(form.given.compared(name, x.shape), x.dtype) for name, x in given])
 
 
 class Call:

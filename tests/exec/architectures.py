@@ -62,7 +62,7 @@ def made(name: str) -> Any:
 
 
 def day(model: Any, ids: Tensor) -> dict[str, Any]:
-    """Three steps, an evaluation, 32 tokens with a cache, and three steps more."""
+    """Three steps, an evaluation, 32 tokens with a cache, beams, and three steps more."""
     found: dict[str, Any] = {"trained": train(model, ids)}
     model.eval()
     with torch.no_grad():
@@ -71,6 +71,7 @@ def day(model: Any, ids: Tensor) -> dict[str, Any]:
     greedy = {"do_sample": False, "return_dict_in_generate": True}
     generated = model.generate(ids, max_new_tokens=32, **greedy)
     found["tokens"], found["cache"] = generated.sequences, generated.past_key_values
+    found["beams"] = model.generate(ids, max_new_tokens=4, num_beams=2, do_sample=False)
     torch.manual_seed(5)
     found["sampled"] = model.generate(ids, max_new_tokens=4, do_sample=True, top_k=20)
     model.train()
@@ -98,7 +99,7 @@ def days(name: str) -> dict[str, Any]:
         for axis, part in parts.items():
             rows = slice(first, first + 2) if axis == "dp" else slice(None)
             before, given = bytes_of(part), day(part, ids[rows])
-            cut = {key: wanted[key][rows] for key in ("evaluated", "shorter", "tokens")}
+            cut = {key: wanted[key][rows] for key in ("evaluated", "shorter", "tokens", "beams")}
             cache = given.pop("cache")
             if axis == "dp":  # every rank draws for its own rows
                 given.pop("sampled")
