@@ -307,6 +307,8 @@ class GivenInputs:
         """Returns the error of the whole inputs' sizes with how they follow from what was given."""
         parts, wholes = [], []
         for name, shape in shapes.items():
+            if name in self.dealt:
+                continue
             if self.cut_along(name):
                 axes = " and ".join(self.cut_along(name))
                 whole = self.whole(name, shape)

@@ -498,6 +498,27 @@ def refused_dtensors() -> list[str]:
     return texts
 
 
+def unequal_dtensors() -> tuple[float, str]:
+    """Columns 3 and 2 of a batch along an axis: the largest difference to one device, in the output
+    and in the gradients; and what is said of a cut along both axes.
+    """
+    torch.manual_seed(0)
+    model, x = nn.Linear(5, 4).double(), drawn(8, 5, seed=1)
+    graph = ds.trace(model, args=(x,), dynamic={"input": {0: "batch"}})
+    part = ds.parallelize(model, ds.plan(graph, MESH_OF_FOUR))
+    mesh = part.device_mesh
+    assert mesh is not None
+    wanted = model(x.requires_grad_())
+    wanted.square().sum().backward()
+    given = distribute_tensor(x.detach(), mesh["tp"], [Shard(1)], src_data_rank=None)
+    result = part(given.requires_grad_())
+    result.square().sum().backward()
+    assert given.grad is not None
+    worst = max(difference(result, wanted), difference(given.grad.full_tensor(), x.grad))  # type: ignore
+    both = distribute_tensor(x.detach(), mesh, [Shard(1), Shard(1)], src_data_rank=None)
+    return worst, raised(part, both)
+
+
 def compiled(way: str) -> tuple[float, list[int]]:
     """torch.compile of parts that are given parts: the largest difference of the loss, and in how
     many graphs each part was compiled. Every part has communicators of its own.

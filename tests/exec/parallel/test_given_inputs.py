@@ -311,11 +311,22 @@ def test_dtensors_that_are_refused() -> None:
             "  hint: make it on part.device_mesh, or give the whole: x.full_tensor()"
         )
         assert unequal == (
-            "CallError: x is a DTensor of unequal parts\n"
-            "  dimension 0 of (5, 6) is cut into 2, and 5 is no multiple of 2\n"
-            "  hint: give the whole: x.full_tensor()"
+            "PlanError: the plan does not hold at these sizes\n"
+            "  it needs batch % 2 == 0 (dp cuts dimension 0 of x), and batch = 5\n"
+            "  hint: the plan serves all sizes with batch % 2 == 0"
         )
         assert different == f"{DIFFERENT}  x on rank 1 is not what it is on rank 0\n{WHOLE}"
+
+
+def test_dtensors_of_unequal_parts() -> None:
+    for worst, text in world(4).run(giving.unequal_dtensors):
+        assert worst <= 1e-12
+        assert text == (
+            "CallError: input is a DTensor of unequal parts\n"
+            "  dimension 1 of (8, 5) is cut into 4 along several axes or in blocks, and 5 is no "
+            "multiple of 4\n"
+            "  hint: give the whole: input.full_tensor()"
+        )
 
 
 @pytest.mark.parametrize("way", ["whole", "local"])
