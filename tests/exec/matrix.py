@@ -182,7 +182,7 @@ def cells(
         try:
             found = worlds[way.count].run(cell, str(folder), name, way)
         except Exception as error:
-            text = str(error).strip().splitlines()
+            text = str(error).strip().splitlines() or [repr(error)]
             yield f"{head} {text[0][:80]} | {text[-1][:160]}"
             worlds[way.count].close()
             worlds[way.count].__init__(way.count)  # type: ignore[misc]
