@@ -110,8 +110,10 @@ class Pass:
 
     def use(self, block: Gathered) -> None:
         """Says that a block is needed now: the one before it comes next, all others are freed."""
-        backward = self._backward() is not None
-        before = block.before if backward else None
+        scatters = self._backward()
+        before = None if scatters is None else block.before
+        if scatters is not None and (not self.live or self.live[0] is not block):
+            scatters.leave()
         for other in self.live:
             if other is not block and other is not before:
                 other.free()
@@ -161,11 +163,16 @@ class Scatters:
             shares = self._shares = Shares(block)
         shares.add(index, part, gradient)
 
+    def leave(self) -> None:
+        """Another block is used now: what has come together is all that there is."""
+        if self._shares is not None:
+            self._send()
+
     def _send(self) -> None:
         """Begins to scatter what has come together, when what was sent before has arrived."""
-        before, self._sent, self._shares = self._sent, self._shares, None
-        if before is not None:
-            before.arrive()
+        if self._sent is not None:
+            self._sent.arrive()
+        self._sent, self._shares = self._shares, None
         if self._sent is not None:
             self._sent.send()
 
@@ -196,14 +203,16 @@ class Shares:
 
     def send(self) -> None:
         """Begins to scatter them."""
-        rows, self._rows = self._rows, []
         end: Any = self.block.block.cuts[0][0].end
-        self._finish = end.begin_scatter(rows[0] if len(rows) == 1 else torch.cat(rows, 1))
+        rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows, 1)
+        self._rows = []
+        self._finish = end.begin_scatter(rows)
 
     def arrive(self) -> None:
         """Waits for this rank's row and adds its pieces to the gradients of the parts."""
         assert self._finish is not None
         row, start = self._finish().view(-1), 0
+        self._finish = None
         for end in self.block.block.sums:
             row = end.all_reduce(row)
         with torch.no_grad():
