@@ -40,7 +40,7 @@ from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
 from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
 from .reshard import item_bytes
-from .saved import INSIDE, TEMPORARIES, Saved, saved_by
+from .saved import INSIDE, TEMPORARIES, Attention, Saved, attention, saved_by
 from .sizes import Sizes
 from .transit import Way, held_by
 
@@ -92,6 +92,8 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
 BUCKET = 4 * 2**20
 """Bytes of gradients that are copied before they are summed together."""
 
+ATTENTION = "scaled_dot_product_attention"
+
 EXACT = ("int", "uint", "bool")
 """Dtypes, as they begin, whose tensors are indices and masks."""
 
@@ -102,9 +104,10 @@ contiguous add iadd identity
 MOVES = frozenset(_MOVES.split())
 """Functions whose input's gradient is the memory of their output's."""
 
-PRODUCTS = frozenset(
-    ("mul", "imul", "multiply", "div", "truediv", "itruediv", "true_divide"),
-)
+TIMES = frozenset({"mul", "imul", "multiply"})
+"""Products, whose input is not kept where the other one is a number."""
+
+PRODUCTS = TIMES | {"div", "truediv", "itruediv", "true_divide"}
 """Products of numbers: the gradient of each input is made as large as the result."""
 
 _STRIDED = """
@@ -308,14 +311,15 @@ class _Step:
             case Saved.OTHERS:
                 for name in given:
                     if (
-                        len(given) == 1
+                        (len(given) == 1 and operator.name not in TIMES)
                         or any(other != name and other in self.gradient for other in given)
                         or given.count(name) > 1
                     ):
                         yield name
             case Saved.ALL:
-                yield from given
-                yield from outputs
+                if operator.name != ATTENTION or self.attention(operator).fused:
+                    yield from given
+                    yield from outputs
 
     def extra(self, operator: OperatorPlan) -> int:
         """The bytes that an operator keeps which nobody else sees."""
@@ -329,13 +333,37 @@ class _Step:
             logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
             logarithms += _mixtures(operator)
             return logarithms * max(size for _, size in sizes) + 3 * exact
-        if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
+        if operator.name == "layer_norm":  # the mean and the deviation of every row, in float32
+            (rows,) = (each.shape for each in operator.operands[:1])
+            return 8 * prod(self.sizes.of(text or "1") for text in (rows or ())[:-1])
+        if operator.name == ATTENTION:  # masks of truth values become numbers
             dtype = tensors[0].dtype
-            return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
+            masks = sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
+            return masks + self.attention(operator).inside
         return 0
 
+    def attention(self, operator: OperatorPlan) -> Attention:
+        """What an attention keeps, and makes while it runs."""
+        given = [None if place is None else operator.operands[place] for place in operator.inputs]
+        masks = [each for each in given[3:] if each is not None]
+        shapes: list[tuple[int, ...]] = []
+        for each in given[:3]:
+            if each is None or each.shape is None or None in each.shape:
+                return Attention(0, 0, True)
+            shapes.append(tuple(self.sizes.of(text) for text in each.shape if text is not None))
+        return attention(
+            shapes,
+            item_bytes(operator.operands[0].dtype),
+            draws=operator.randomness is not None,
+            mask_gradient=any(each.source in self.gradient for each in masks),
+        )
+
     def beside(self, operator: OperatorPlan) -> int:
-        """The bytes that an operator of our own makes while it runs, and does not keep."""
+        """The bytes that an attention, or an operator of our own, makes while it runs, and does
+        not keep.
+        """
+        if operator.name == ATTENTION:
+            return self.attention(operator).beside
         rows = INSIDE.get(operator.operator)
         return 0 if rows is None else self.rows_inside(operator, rows[1])
 
