@@ -333,9 +333,10 @@ class _Step:
             logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
             logarithms += _mixtures(operator)
             return logarithms * max(size for _, size in sizes) + 3 * exact
-        if operator.name == "layer_norm":  # the mean and the deviation of every row, in float32
-            (rows,) = (each.shape for each in operator.operands[:1])
-            return 8 * prod(self.sizes.of(text or "1") for text in (rows or ())[:-1])
+        if operator.name == "layer_norm":  # the mean and the deviation of every row
+            rows = tensors[0].shape or ()
+            item = max(4, item_bytes(tensors[0].dtype))
+            return 2 * item * prod(self.sizes.of(text or "1") for text in rows[:-1])
         if operator.name == ATTENTION:  # masks of truth values become numbers
             dtype = tensors[0].dtype
             masks = sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")

@@ -61,7 +61,7 @@ SAVED = {name: saved for saved, names in _NAMES.items() for name in names.split(
 
 _TEMPORARIES: dict[int, str] = {
     1: "einsum",
-    2: "logsumexp std var std_mean var_mean binary_cross_entropy_with_logits",
+    2: "pow square logsumexp std var std_mean var_mean binary_cross_entropy_with_logits",
     3: "group_norm batch_norm instance_norm normalize cdist",
     4: "rms_norm kl_div",
     5: "cosine_similarity",
