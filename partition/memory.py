@@ -19,12 +19,10 @@ Of a region that is run again in the backward pass only what it takes and gives 
 makes is in memory while it runs, and again while it is run again.
 
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
-parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
-the block before, the gradients of both that are on their way, and one more gradient. Until the
-next block is used it is what has been begun: the rows of that block beside the parts that are sent,
-and going back the gradients of the last one, which wait for it, and those of the one before, which
-are scattered beside the parts that are made of them. Of
-``state="optimizer"`` all parameters stay gathered.
+parameters, beside the rows as they have come from the ranks, or the next block with the parts that
+are sent; going back its own with their gradients and one more, the block before with its parts, and
+the gradients of the last one, which are scattered beside the parts that are made of them. All that
+is there until the next block is used. Of ``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
@@ -127,7 +125,10 @@ def picks(name: str, tensors: int) -> bool:
 
 
 class _Blocks:
-    """What is gathered while each block is used. ``kept``: bytes that stay gathered."""
+    """What is gathered while each block is used: going forward, back, and forward again on the way
+    back; and after each of that, until the next block is used: onward, back and rested. ``kept``:
+    bytes that stay gathered.
+    """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
         kept: dict[str, int] = {}
@@ -151,6 +152,8 @@ class _Blocks:
         self.onward: dict[int, int] = {}
         self.back: dict[int, int] = {}
         self.forward: dict[int, int] = {}
+        self.rerun: dict[int, int] = {}
+        self.rested: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         order = sorted(blocks)
         totals = [0, *(sum(blocks[number].values()) for number in order), 0]
@@ -158,18 +161,23 @@ class _Blocks:
         for place, number in enumerate(order, 1):
             before, own, after = totals[place - 1 : place + 2]
             most = max(blocks[number].values())
-            gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.back[number] = own + max(sent[place], after + sent[place + 1])
+            begun, scattered = before + sent[place - 1], after + sent[place + 1]
             self.onward[number] = 0
             if number in again:
-                self.onward[number] = max(own, after + sent[place + 1])
-                self.back[number] += before + sent[place - 1]
-                self.forward[number] = max(own + rows, own + after)
-                self.backward[number] = own + before + gradients
+                self.onward[number] = own + scattered
+                self.forward[number] = own + max(rows, scattered)
+                self.rerun[number] = max(
+                    own + max(rows, begun) + scattered, own + after + scattered
+                )
+                self.rested[number] = own + begun + scattered
+                self.back[number] = own + self.rested[number]
+                self.backward[number] = self.back[number] + most
             else:
-                self.forward[number] = own + rows
-                self.backward[number] = gradients
+                self.forward[number] = self.rerun[number] = own + rows
+                self.rested[number] = scattered
+                self.back[number] = own + scattered
+                self.backward[number] = self.back[number] + most
 
 
 class _Step:
@@ -180,7 +188,7 @@ class _Step:
     what each of them needs.
     gradients: of values and conversions, on the way back. summed: bytes of gradients of parameters
     that wait for the end of the pass. used: bytes of the block that was used last.
-    number: of the operator that runs.
+    number: of the operator that runs. again: whether regions run again.
     """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
@@ -205,6 +213,7 @@ class _Step:
         self.gradients: dict[str, int] = {}
         self.late = _gathered_late(plan)
         self.live = self.summed = self.used = self.number = 0
+        self.again = False
         self.live = sum(sizes.bytes(e.whole, e.dtype) for e in plan.inputs if e.kind == "input")
         self.best = (0, self.blocks.kept)
 
@@ -268,7 +277,8 @@ class _Step:
             if extra:
                 self.add(f"{operator.node} keeps", extra)
                 self.hold(f"{operator.node} keeps", number)
-        self.note(self.gathered(operator, self.blocks.forward), self.beside(operator))
+        onward = (self.blocks.rerun, self.blocks.rested), (self.blocks.forward, self.blocks.onward)
+        self.note(self.gathered(operator, *onward[not self.again]), self.beside(operator))
         for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
@@ -464,13 +474,12 @@ class _Step:
             if not holders:
                 self.live -= self.bytes.pop(root, 0)
 
-    def gathered(self, operator: OperatorPlan, of: dict[int, int]) -> int:
-        """What is gathered while an operator runs, beside what stays."""
+    def gathered(self, operator: OperatorPlan, of: dict[int, int], until: dict[int, int]) -> int:
+        """What is gathered while an operator runs, beside what stays. until: the next block."""
         numbers = {
             self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
         }
         if numbers:
-            until = self.blocks.back if of is self.blocks.backward else self.blocks.onward
             self.used = max(until[number] for number in numbers)
         return max((of[number] for number in numbers), default=0)
 
@@ -492,6 +501,7 @@ class _Step:
                 self.back(number)
                 continue
             region, extent = found
+            self.again = True
             self.forward(extent.start, extent.stop, region)
             for operator in self.plan.operators[extent.start : extent.stop]:
                 for output in operator.outputs:
@@ -518,13 +528,14 @@ class _Step:
             if operator.name in TEMPORARIES:
                 largest = max(map(self.bytes_of, (*operator.operands, *operator.outputs)))
                 made += TEMPORARIES[operator.name] * largest
-            self.note(self.gathered(operator, self.blocks.backward), made)
+            way = self.blocks.backward, self.blocks.back
+            self.note(self.gathered(operator, *way), made)
             for name in outputs:
                 self.gradients.pop(name, None)
             for place, (name, size) in enumerate(new.items()):
                 shares = place > 0 and operator.name in MOVES
                 self.gradients[name] = max(self.gradients.get(name, 0), 0 if shares else size)
-            self.note(self.gathered(operator, self.blocks.backward))
+            self.note(self.gathered(operator, *way))
             together = self.together(new, number)
             for name in new:
                 self.settle(name, number, together=name in together)

@@ -109,15 +109,18 @@ class Pass:
         self._scatters: WeakValueDictionary[int, Scatters] = WeakValueDictionary()
 
     def use(self, block: Gathered) -> None:
-        """Says that a block is needed now: the one before it comes next, all others are freed."""
+        """Says that a block is needed now: all others are freed but the one before it, which comes
+        next; gradients that have come together are sent, and the block is gathered.
+        """
         scatters = self._backward()
         before = None if scatters is None else block.before
-        if scatters is not None and (not self.live or self.live[0] is not block):
-            scatters.leave()
         for other in self.live:
             if other is not block and other is not before:
                 other.free()
+        if scatters is not None and (not self.live or self.live[0] is not block):
+            scatters.leave()
         self.live = [block]
+        block.gather()
         if before is not None and (before.saved or before.block.again):
             before.begin()
             self.live.append(before)
@@ -264,16 +267,22 @@ class Gathered:
         if len(first) == 1 and begin is not None:
             self._finish = begin(self._packed())
 
-    def whole(self, index: int) -> Tensor:
-        """Returns a gathered parameter."""
+    def gather(self) -> list[Tensor]:
+        """Returns the gathered parameters."""
         if self._wholes is None:
             self._wholes = self._gathered()
             if self.block.keeps:
                 found = zip(self.given, self._wholes, self.block.cuts, strict=True)
                 _kept.update({part: (whole, cuts) for part, whole, cuts in found})
-                return self._wholes[index]
-            self.known = [_known(whole, self, n) for n, whole in enumerate(self._wholes)]
-        return self._wholes[index]
+            else:
+                self.known = [_known(whole, self, n) for n, whole in enumerate(self._wholes)]
+        return self._wholes
+
+    def whole(self, index: int) -> Tensor:
+        """Returns a gathered parameter, which is needed now."""
+        if not self.block.keeps:
+            self.turn.use(self)
+        return self.gather()[index]
 
     def again(self, index: int) -> Tensor:
         """Returns a gathered parameter to the backward pass."""
@@ -286,14 +295,7 @@ class Gathered:
                     version=part._version,
                     expected=expected,
                 )
-        found = self.whole(index)
-        self.use()
-        return found
-
-    def use(self) -> None:
-        """Says that the block is needed now."""
-        if not self.block.keeps:
-            self.turn.use(self)
+        return self.whole(index)
 
     def free(self) -> None:
         """Lets go of the memory; who still uses it keeps it."""
@@ -432,7 +434,6 @@ class _Take(Function):
     def forward(ctx: Any, part: Tensor, block: Gathered, index: int) -> Tensor:
         ctx.given = (part if is_ours(part) else None), block, index
         whole = block.whole(index)
-        block.use()
         return whole.view(whole.shape)
 
     @staticmethod
