@@ -19,10 +19,10 @@ Of a region that is run again in the backward pass only what it takes and gives 
 makes is in memory while it runs, and again while it is run again.
 
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
-parameters, beside the rows as they have come from the ranks, or the next block with the parts that
-are sent; going back its own with their gradients and one more, the block before with its parts, and
-the gradients of the last one, which are scattered beside the parts that are made of them. All that
-is there until the next block is used. Of ``state="optimizer"`` all parameters stay gathered.
+parameters, beside the rows as they have come from the ranks, or the next block; going back its own
+with their gradients and one more, the block before, and the gradients of the last one, which are
+scattered beside the parts that are made of them. All that is there until the next block is used.
+Of ``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
@@ -162,21 +162,22 @@ class _Blocks:
             before, own, after = totals[place - 1 : place + 2]
             most = max(blocks[number].values())
             rows = own if len(blocks[number]) > 1 else 0
-            begun, scattered = before + sent[place - 1], after + sent[place + 1]
+            scattered = after + sent[place + 1]
             self.onward[number] = 0
             if number in again:
-                self.onward[number] = own + scattered
-                self.forward[number] = own + max(rows, scattered)
+                self.onward[number] = own + after
+                self.forward[number] = own + max(rows, after)
                 self.rerun[number] = max(
-                    own + max(rows, begun) + scattered, own + after + scattered
+                    own + max(rows, before) + scattered, own + after + scattered
                 )
-                self.rested[number] = own + begun + scattered
+                self.rested[number] = own + before + scattered
                 self.back[number] = own + self.rested[number]
                 self.backward[number] = self.back[number] + most
             else:
-                self.forward[number] = self.rerun[number] = own + rows
+                self.forward[number] = own + rows
+                self.rerun[number] = after + scattered
                 self.rested[number] = scattered
-                self.back[number] = own + scattered
+                self.back[number] = max(own, after) + scattered
                 self.backward[number] = self.back[number] + most
 
 

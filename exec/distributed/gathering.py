@@ -263,9 +263,9 @@ class Gathered:
         if self._wholes is not None or self._finish is not None:
             return
         first = self.block.cuts[0]
-        begin = getattr(first[0].end, "begin_gather", None)
+        begin = getattr(first[0].end, "begin_gather_into", None)
         if len(first) == 1 and begin is not None:
-            self._finish = begin(self._packed())
+            self._finish = begin(self._rows(first[0].end))
 
     def gather(self) -> list[Tensor]:
         """Returns the gathered parameters."""
@@ -280,8 +280,7 @@ class Gathered:
 
     def whole(self, index: int) -> Tensor:
         """Returns a gathered parameter, which is needed now."""
-        if not self.block.keeps:
-            self.turn.use(self)
+        self.turn.use(self)
         return self.gather()[index]
 
     def again(self, index: int) -> Tensor:
@@ -298,7 +297,9 @@ class Gathered:
         return self.whole(index)
 
     def free(self) -> None:
-        """Lets go of the memory; who still uses it keeps it."""
+        """Lets go of the memory, unless it stays gathered; who still uses it keeps it."""
+        if self.block.keeps:
+            return
         if self._finish is not None:  # what has begun is waited for: the ranks stay in step
             self._finish()
         self._wholes = self._finish = None
@@ -332,6 +333,18 @@ class Gathered:
             if len(parts) == 1:
                 return parts[0].contiguous()
             return torch.cat([part.reshape(-1) for part in parts])
+
+    def _rows(self, end: Communicator) -> Tensor:
+        """Memory for the rows of all ranks, with this rank's in its place."""
+        with torch.no_grad():
+            parts = self._alike()
+            one = parts[0].shape if len(parts) == 1 else (sum(part.numel() for part in parts),)
+            rows = parts[0].new_empty((end.size, *one))
+            if len(parts) == 1:
+                rows[end.rank].copy_(parts[0])
+            else:
+                torch.cat([part.reshape(-1) for part in parts], out=rows[end.rank])
+            return rows
 
     def _unpacked(self, rows: Tensor) -> Iterator[Tensor]:
         if len(self.parts) == 1:
