@@ -17,6 +17,16 @@ from dimsolve.partition.saved import TEMPORARIES
 from tests.exec.peaks import Peak
 
 ROWS, WIDTH = 256, 96
+
+
+def bloom(z: Tensor) -> Tensor:
+    """The GELU of Bloom, which goes back by a function of its own."""
+    from transformers.models.bloom.modeling_bloom import GeLUFunction
+
+    made: Tensor = GeLUFunction.apply(z)
+    return made
+
+
 OF: dict[str, Callable[[Tensor], Tensor]] = {
     "einsum": lambda z: torch.einsum("bi,bj->ij", z, z).square().mean(),
     "logsumexp": lambda z: z.logsumexp(-1).sum(),
@@ -36,6 +46,7 @@ OF: dict[str, Callable[[Tensor], Tensor]] = {
     "pow": lambda z: z.pow(3).sum(),
     "square": lambda z: z.square().sum(),
     "rms_norm": lambda z: functional.rms_norm(z, (WIDTH,)).square().mean(),
+    "autograd_function_apply": lambda z: bloom(z).sum(),
     "cosine_similarity": lambda z: functional.cosine_similarity(z, z.flip(0)).sum(),
     "cumprod": lambda z: z.sigmoid().cumprod(-1).sum(),
     "prod": lambda z: z.prod(-1).sum(),
