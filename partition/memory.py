@@ -19,12 +19,10 @@ Of a region that is run again in the backward pass only what it takes and gives 
 makes is in memory while it runs, and again while it is run again.
 
 Gathered is, where a block is used, what blocks need that follow one another: going forward its own
-parameters, beside the rows as they have come from the ranks, or the next block; going back its own,
-the block before, the gradients of both that are on their way, and one more gradient. Until the
-next block is used it is what has been begun: the rows of that block beside the parts that are sent,
-and going back the gradients of the last one, which wait for it, and those of the one before, which
-are scattered beside the parts that are made of them. Of
-``state="optimizer"`` all parameters stay gathered.
+parameters, beside the rows as they have come from the ranks, or the next block; going back its own
+with their gradients and one more, the block before, and the gradients of the last one, which are
+scattered beside the parts that are made of them. All that is there until the next block is used.
+Of ``state="optimizer"`` all parameters stay gathered.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from .aliasing import VIEWS
 from .checkpoints import Extent, Uses, extents
 from .plan_data import ConversionPlan, LocalTensor, OperatorPlan, OutputPlan, PlanData, problem
 from .reshard import item_bytes
-from .saved import INSIDE, TEMPORARIES, Saved, saved_by
+from .saved import INSIDE, TEMPORARIES, Attention, Saved, attention, saved_by
 from .sizes import Sizes
 from .transit import Way, held_by
 
@@ -92,6 +90,8 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
 BUCKET = 4 * 2**20
 """Bytes of gradients that are copied before they are summed together."""
 
+ATTENTION = "scaled_dot_product_attention"
+
 EXACT = ("int", "uint", "bool")
 """Dtypes, as they begin, whose tensors are indices and masks."""
 
@@ -102,9 +102,10 @@ contiguous add iadd identity
 MOVES = frozenset(_MOVES.split())
 """Functions whose input's gradient is the memory of their output's."""
 
-PRODUCTS = frozenset(
-    ("mul", "imul", "multiply", "div", "truediv", "itruediv", "true_divide"),
-)
+TIMES = frozenset({"mul", "imul", "multiply"})
+"""Products, whose input is not kept where the other one is a number."""
+
+PRODUCTS = TIMES | {"div", "truediv", "itruediv", "true_divide"}
 """Products of numbers: the gradient of each input is made as large as the result."""
 
 _STRIDED = """
@@ -124,7 +125,10 @@ def picks(name: str, tensors: int) -> bool:
 
 
 class _Blocks:
-    """What is gathered while each block is used. ``kept``: bytes that stay gathered."""
+    """What is gathered while each block is used: going forward, back, and forward again on the way
+    back; and after each of that, until the next block is used: onward, back and rested. ``kept``:
+    bytes that stay gathered.
+    """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
         kept: dict[str, int] = {}
@@ -148,6 +152,8 @@ class _Blocks:
         self.onward: dict[int, int] = {}
         self.back: dict[int, int] = {}
         self.forward: dict[int, int] = {}
+        self.rerun: dict[int, int] = {}
+        self.rested: dict[int, int] = {}
         self.backward: dict[int, int] = {}
         order = sorted(blocks)
         totals = [0, *(sum(blocks[number].values()) for number in order), 0]
@@ -155,18 +161,24 @@ class _Blocks:
         for place, number in enumerate(order, 1):
             before, own, after = totals[place - 1 : place + 2]
             most = max(blocks[number].values())
-            gradients = own + after + most
             rows = own if len(blocks[number]) > 1 else 0
-            self.back[number] = own + max(sent[place], after + sent[place + 1])
+            scattered = after + sent[place + 1]
             self.onward[number] = 0
             if number in again:
-                self.onward[number] = max(own, after + sent[place + 1])
-                self.back[number] += before + sent[place - 1]
-                self.forward[number] = max(own + rows, own + after)
-                self.backward[number] = own + before + gradients
+                self.onward[number] = own + after
+                self.forward[number] = own + max(rows, after)
+                self.rerun[number] = max(
+                    own + max(rows, before) + scattered, own + after + scattered
+                )
+                self.rested[number] = own + before + scattered
+                self.back[number] = own + self.rested[number]
+                self.backward[number] = self.back[number] + most
             else:
                 self.forward[number] = own + rows
-                self.backward[number] = gradients
+                self.rerun[number] = after + scattered
+                self.rested[number] = scattered
+                self.back[number] = max(own, after) + scattered
+                self.backward[number] = self.back[number] + most
 
 
 class _Step:
@@ -177,7 +189,7 @@ class _Step:
     what each of them needs.
     gradients: of values and conversions, on the way back. summed: bytes of gradients of parameters
     that wait for the end of the pass. used: bytes of the block that was used last.
-    number: of the operator that runs.
+    number: of the operator that runs. again: whether regions run again.
     """
 
     def __init__(self, plan: PlanData, sizes: Sizes) -> None:
@@ -202,6 +214,7 @@ class _Step:
         self.gradients: dict[str, int] = {}
         self.late = _gathered_late(plan)
         self.live = self.summed = self.used = self.number = 0
+        self.again = False
         self.live = sum(sizes.bytes(e.whole, e.dtype) for e in plan.inputs if e.kind == "input")
         self.best = (0, self.blocks.kept)
 
@@ -265,7 +278,8 @@ class _Step:
             if extra:
                 self.add(f"{operator.node} keeps", extra)
                 self.hold(f"{operator.node} keeps", number)
-        self.note(self.gathered(operator, self.blocks.forward), self.beside(operator))
+        onward = (self.blocks.rerun, self.blocks.rested), (self.blocks.forward, self.blocks.onward)
+        self.note(self.gathered(operator, *onward[not self.again]), self.beside(operator))
         for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
@@ -308,14 +322,15 @@ class _Step:
             case Saved.OTHERS:
                 for name in given:
                     if (
-                        len(given) == 1
+                        (len(given) == 1 and operator.name not in TIMES)
                         or any(other != name and other in self.gradient for other in given)
                         or given.count(name) > 1
                     ):
                         yield name
             case Saved.ALL:
-                yield from given
-                yield from outputs
+                if operator.name != ATTENTION or self.attention(operator).fused:
+                    yield from given
+                    yield from outputs
 
     def extra(self, operator: OperatorPlan) -> int:
         """The bytes that an operator keeps which nobody else sees."""
@@ -329,13 +344,38 @@ class _Step:
             logarithms = 2 if _cuts_classes(operator) else 1  # and what they are made of
             logarithms += _mixtures(operator)
             return logarithms * max(size for _, size in sizes) + 3 * exact
-        if operator.name == "scaled_dot_product_attention":  # masks of truth values become numbers
+        if operator.name == "layer_norm":  # the mean and the deviation of every row
+            rows = tensors[0].shape or ()
+            item = max(4, item_bytes(tensors[0].dtype))
+            return 2 * item * prod(self.sizes.of(text or "1") for text in rows[:-1])
+        if operator.name == ATTENTION:  # masks of truth values become numbers
             dtype = tensors[0].dtype
-            return sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
+            masks = sum(self.sizes.bytes(e.shape, dtype) for e in tensors if e.dtype == "bool")
+            return masks + self.attention(operator).inside
         return 0
 
+    def attention(self, operator: OperatorPlan) -> Attention:
+        """What an attention keeps, and makes while it runs."""
+        given = [None if place is None else operator.operands[place] for place in operator.inputs]
+        masks = [each for each in given[3:] if each is not None]
+        shapes: list[tuple[int, ...]] = []
+        for each in given[:3]:
+            if each is None or each.shape is None or None in each.shape:
+                return Attention(0, 0, True)
+            shapes.append(tuple(self.sizes.of(text) for text in each.shape if text is not None))
+        return attention(
+            shapes,
+            item_bytes(operator.operands[0].dtype),
+            draws=operator.randomness is not None,
+            mask_gradient=any(each.source in self.gradient for each in masks),
+        )
+
     def beside(self, operator: OperatorPlan) -> int:
-        """The bytes that an operator of our own makes while it runs, and does not keep."""
+        """The bytes that an attention, or an operator of our own, makes while it runs, and does
+        not keep.
+        """
+        if operator.name == ATTENTION:
+            return self.attention(operator).beside
         rows = INSIDE.get(operator.operator)
         return 0 if rows is None else self.rows_inside(operator, rows[1])
 
@@ -435,13 +475,12 @@ class _Step:
             if not holders:
                 self.live -= self.bytes.pop(root, 0)
 
-    def gathered(self, operator: OperatorPlan, of: dict[int, int]) -> int:
-        """What is gathered while an operator runs, beside what stays."""
+    def gathered(self, operator: OperatorPlan, of: dict[int, int], until: dict[int, int]) -> int:
+        """What is gathered while an operator runs, beside what stays. until: the next block."""
         numbers = {
             self.blocks.of[o.source] for o in operator.operands if o.source in self.blocks.of
         }
         if numbers:
-            until = self.blocks.back if of is self.blocks.backward else self.blocks.onward
             self.used = max(until[number] for number in numbers)
         return max((of[number] for number in numbers), default=0)
 
@@ -463,6 +502,7 @@ class _Step:
                 self.back(number)
                 continue
             region, extent = found
+            self.again = True
             self.forward(extent.start, extent.stop, region)
             for operator in self.plan.operators[extent.start : extent.stop]:
                 for output in operator.outputs:
@@ -489,13 +529,14 @@ class _Step:
             if operator.name in TEMPORARIES:
                 largest = max(map(self.bytes_of, (*operator.operands, *operator.outputs)))
                 made += TEMPORARIES[operator.name] * largest
-            self.note(self.gathered(operator, self.blocks.backward), made)
+            way = self.blocks.backward, self.blocks.back
+            self.note(self.gathered(operator, *way), made)
             for name in outputs:
                 self.gradients.pop(name, None)
             for place, (name, size) in enumerate(new.items()):
                 shares = place > 0 and operator.name in MOVES
                 self.gradients[name] = max(self.gradients.get(name, 0), 0 if shares else size)
-            self.note(self.gathered(operator, self.blocks.backward))
+            self.note(self.gathered(operator, *way))
             together = self.together(new, number)
             for name in new:
                 self.settle(name, number, together=name in together)

@@ -11,7 +11,10 @@ keeps all that it is given and makes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
+from math import prod
+from typing import NamedTuple
 
 
 class Saved(Enum):
@@ -58,16 +61,16 @@ SAVED = {name: saved for saved, names in _NAMES.items() for name in names.split(
 
 _TEMPORARIES: dict[int, str] = {
     1: "einsum",
-    2: "logsumexp std var std_mean var_mean binary_cross_entropy_with_logits",
+    2: "pow square logsumexp std var std_mean var_mean binary_cross_entropy_with_logits",
     3: "group_norm batch_norm instance_norm normalize cdist",
-    4: "rms_norm kl_div",
+    4: "rms_norm kl_div autograd_function_apply",
     5: "cosine_similarity",
     6: "cumprod prod",
 }
 TEMPORARIES = {name: count for count, names in _TEMPORARIES.items() for name in names.split()}
 """Function, by name -> how many tensors of the size of its largest its backward pass makes beside
 the gradients: torch has no kernel for it, and computes it step by step. Measured, by
-``tests/partition/test_temporaries.py``, and rounded up.
+``tests/partition/test_temporaries.py``, and rounded up; of a user's own function the GELU of Bloom.
 """
 
 
@@ -78,6 +81,48 @@ INSIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Operators of our own, by path -> rows in identifiers of the annotation, as long as on a rank:
 what they keep inside, and what they make beside that while they run, forward or back.
 """
+
+
+class Attention(NamedTuple):
+    """Bytes that an attention keeps inside, and that it makes while it runs, forward or back;
+    whether it also keeps what it is given and what it makes.
+    """
+
+    inside: int
+    beside: int
+    fused: bool
+
+
+def attention(
+    shapes: Sequence[Sequence[int]], item: int, *, draws: bool, mask_gradient: bool = False
+) -> Attention:
+    """Returns what ``scaled_dot_product_attention`` keeps.
+
+    shapes: of query, key and value. item: bytes of an element. draws: whether it drops weights.
+
+    torch's fused kernels keep the logarithm of a sum for every row. They know four dimensions of
+    the same lengths, and on the CPU no dropout; else the weights themselves are kept, what they are
+    dropped by, and the three inputs as they are multiplied, in float32 at least. A device's other
+    kernels need less.
+
+    >>> same = [(2, 4, 64, 16)] * 3
+    >>> attention(same, 4, draws=False)
+    Attention(inside=2048, beside=0, fused=True)
+    >>> attention(same, 4, draws=True)
+    Attention(inside=491520, beside=131072, fused=False)
+    """
+    query, key, value = shapes
+    rows = max([query[:-1], (*key[:-2], query[-2])], key=prod)
+    heads = prod(rows[:-1])
+    grouped = key[:1] == query[:1] and 1 < key[-3] < query[-3] if len(query) == 4 else False
+    alike = len(query) == 4 and query[:2] == key[:2] == value[:2]
+    item = max(item, 4)
+    keys, values = (heads * prod(each[-2:]) * item for each in (key, value))
+    if (alike or grouped) and query[-1] == value[-1] and not draws and not mask_gradient:
+        return Attention(prod(rows) * item, (keys + values) * grouped, True)
+    weights = prod(rows) * key[-2] * item
+    kept = weights * (3 if draws else 1) + heads * prod(query[-2:]) * item + keys + values
+    return Attention(kept, weights * (1 if draws else 2), False)
 
 
 def saved_by(name: str) -> Saved:

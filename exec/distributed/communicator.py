@@ -324,6 +324,22 @@ class TorchCommunicator:
 
         return finish
 
+    def begin_gather_into(self, rows: Tensor) -> Callable[[], Tensor]:
+        """Begins an all-gather in its own memory: this rank's row is there. Returns what waits for
+        the rows.
+        """
+        own = rows[self.rank]
+        if rows.dtype not in PLAIN:
+            return self.begin_gather(own)
+        flat = rows.view(-1), own.view(-1)
+        work = self._begun("all-gather", own, self.group._allgather_base, *flat)
+
+        def finish() -> Tensor:
+            self._finish("all-gather", own, work)
+            return rows
+
+        return finish
+
     def begin_scatter(self, tensor: Tensor) -> Callable[[], Tensor]:
         """Begins a reduce-scatter of a sum; returns what waits for this rank's row. The tensor must
         not change meanwhile.

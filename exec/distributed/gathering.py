@@ -109,13 +109,18 @@ class Pass:
         self._scatters: WeakValueDictionary[int, Scatters] = WeakValueDictionary()
 
     def use(self, block: Gathered) -> None:
-        """Says that a block is needed now: the one before it comes next, all others are freed."""
-        backward = self._backward() is not None
-        before = block.before if backward else None
+        """Says that a block is needed now: all others are freed but the one before it, which comes
+        next; gradients that have come together are sent, and the block is gathered.
+        """
+        scatters = self._backward()
+        before = None if scatters is None else block.before
         for other in self.live:
             if other is not block and other is not before:
                 other.free()
+        if scatters is not None and (not self.live or self.live[0] is not block):
+            scatters.leave()
         self.live = [block]
+        block.gather()
         if before is not None and (before.saved or before.block.again):
             before.begin()
             self.live.append(before)
@@ -161,11 +166,16 @@ class Scatters:
             shares = self._shares = Shares(block)
         shares.add(index, part, gradient)
 
+    def leave(self) -> None:
+        """Another block is used now: what has come together is all that there is."""
+        if self._shares is not None:
+            self._send()
+
     def _send(self) -> None:
         """Begins to scatter what has come together, when what was sent before has arrived."""
-        before, self._sent, self._shares = self._sent, self._shares, None
-        if before is not None:
-            before.arrive()
+        if self._sent is not None:
+            self._sent.arrive()
+        self._sent, self._shares = self._shares, None
         if self._sent is not None:
             self._sent.send()
 
@@ -196,14 +206,16 @@ class Shares:
 
     def send(self) -> None:
         """Begins to scatter them."""
-        rows, self._rows = self._rows, []
         end: Any = self.block.block.cuts[0][0].end
-        self._finish = end.begin_scatter(rows[0] if len(rows) == 1 else torch.cat(rows, 1))
+        rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows, 1)
+        self._rows = []
+        self._finish = end.begin_scatter(rows)
 
     def arrive(self) -> None:
         """Waits for this rank's row and adds its pieces to the gradients of the parts."""
         assert self._finish is not None
         row, start = self._finish().view(-1), 0
+        self._finish = None
         for end in self.block.block.sums:
             row = end.all_reduce(row)
         with torch.no_grad():
@@ -251,20 +263,25 @@ class Gathered:
         if self._wholes is not None or self._finish is not None:
             return
         first = self.block.cuts[0]
-        begin = getattr(first[0].end, "begin_gather", None)
+        begin = getattr(first[0].end, "begin_gather_into", None)
         if len(first) == 1 and begin is not None:
-            self._finish = begin(self._packed())
+            self._finish = begin(self._rows(first[0].end))
 
-    def whole(self, index: int) -> Tensor:
-        """Returns a gathered parameter."""
+    def gather(self) -> list[Tensor]:
+        """Returns the gathered parameters."""
         if self._wholes is None:
             self._wholes = self._gathered()
             if self.block.keeps:
                 found = zip(self.given, self._wholes, self.block.cuts, strict=True)
                 _kept.update({part: (whole, cuts) for part, whole, cuts in found})
-                return self._wholes[index]
-            self.known = [_known(whole, self, n) for n, whole in enumerate(self._wholes)]
-        return self._wholes[index]
+            else:
+                self.known = [_known(whole, self, n) for n, whole in enumerate(self._wholes)]
+        return self._wholes
+
+    def whole(self, index: int) -> Tensor:
+        """Returns a gathered parameter, which is needed now."""
+        self.turn.use(self)
+        return self.gather()[index]
 
     def again(self, index: int) -> Tensor:
         """Returns a gathered parameter to the backward pass."""
@@ -277,17 +294,12 @@ class Gathered:
                     version=part._version,
                     expected=expected,
                 )
-        found = self.whole(index)
-        self.use()
-        return found
-
-    def use(self) -> None:
-        """Says that the block is needed now."""
-        if not self.block.keeps:
-            self.turn.use(self)
+        return self.whole(index)
 
     def free(self) -> None:
-        """Lets go of the memory; who still uses it keeps it."""
+        """Lets go of the memory, unless it stays gathered; who still uses it keeps it."""
+        if self.block.keeps:
+            return
         if self._finish is not None:  # what has begun is waited for: the ranks stay in step
             self._finish()
         self._wholes = self._finish = None
@@ -321,6 +333,18 @@ class Gathered:
             if len(parts) == 1:
                 return parts[0].contiguous()
             return torch.cat([part.reshape(-1) for part in parts])
+
+    def _rows(self, end: Communicator) -> Tensor:
+        """Memory for the rows of all ranks, with this rank's in its place."""
+        with torch.no_grad():
+            parts = self._alike()
+            one = parts[0].shape if len(parts) == 1 else (sum(part.numel() for part in parts),)
+            rows = parts[0].new_empty((end.size, *one))
+            if len(parts) == 1:
+                rows[end.rank].copy_(parts[0])
+            else:
+                torch.cat([part.reshape(-1) for part in parts], out=rows[end.rank])
+            return rows
 
     def _unpacked(self, rows: Tensor) -> Iterator[Tensor]:
         if len(self.parts) == 1:
@@ -423,7 +447,6 @@ class _Take(Function):
     def forward(ctx: Any, part: Tensor, block: Gathered, index: int) -> Tensor:
         ctx.given = (part if is_ours(part) else None), block, index
         whole = block.whole(index)
-        block.use()
         return whole.view(whole.shape)
 
     @staticmethod

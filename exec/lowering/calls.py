@@ -47,6 +47,7 @@ from ..distributed.communicator import Communicator, common_number
 from ..distributed.sharding import number_of, slice_part
 from ..registration.leaf import refuse_unsaid, versions, written_since
 from ..registration.promise import Promise
+from .applied import NAME, applied
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, dim_of, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -469,6 +470,8 @@ def rank_call(
     elif operator is not None and isinstance(operator.declare, Promise):
         said = () if node.declaration is None else node.declaration.mutates
         function = _writing(function, operator.declare, said)
+    elif path.rpartition(".")[2] == NAME:
+        function = applied
     parts = [] if plan is None else plan.splits.values()
     connected = path.rpartition(".")[2] in UNCONNECTED and any(split.uneven for split in parts)
     if connected:

@@ -5,17 +5,24 @@
 A frame object that another thread asks for (`sys._current_frames`) outlives what it stands for
 while torch runs compiled code: Dynamo frees its interpreter frames itself, and whoever looks at the
 object then ends the process by a segmentation fault. A ten-line script shows it within a minute
-(tests/exec/parallel/test_stacks.py). `faulthandler` walks the interpreter's frames under the GIL,
-makes no object of them, and writes text. Objects are only asked for where no thread is in
+(tests/exec/parallel/test_stacks.py). The interpreter's own dump walks frames under the GIL, makes
+no object of them, and writes text. Objects are only asked for where the main thread is not in
 compiled code.
+
+`faulthandler.dump_traceback` gives that dump of all threads. In Python 3.11 it meets threads that
+are half made: a thread of C++ that comes to Python, as those of gloo do for every tensor that they
+let go, is listed before it has a frame, and whoever walks the list then ends the process by a
+segmentation fault. So where the interpreter exports its dump of one thread, the main one's is
+asked for alone. From 3.12 on threads are listed when they are made.
 """
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import linecache
+import os
 import re
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -59,36 +66,68 @@ class Position:
 
 
 def main_thread() -> tuple[Position, ...]:
-    """Returns the main thread's calls, the innermost first; at most a hundred, and none where a
-    hundred younger threads stand before it.
+    """Returns the main thread's calls, the innermost first; at most a hundred. None where it has
+    never been seen, or where threads are told together and a hundred younger ones stand before it.
     """
-    return _of_main(_dump())
+    calls = _FRAME.findall(_dump())
+    return tuple(Position(path, int(line), name) for path, line, name in calls)
 
 
 def main_variables(code: CodeType) -> Mapping[str, Any]:
-    """Returns the variables of the main thread's innermost call of a function; none where a thread
-    is in compiled code, as its frames may not be looked at.
+    """Returns the variables of the main thread's innermost call of a function; none where it is in
+    compiled code, as its frames may not be looked at.
     """
-    if "_dynamo" in _dump():
+    if _main is None or "_dynamo" in _dump():
         return {}
-    main = threading.main_thread().ident
-    frame = None if main is None else sys._current_frames().get(main)
+    try:
+        frame: Any = _frame_of(_main)
+    except ValueError:  # it has left its last call
+        return {}
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back
     return {} if frame is None else frame.f_locals
 
 
+_python = ctypes.pythonapi
+_this = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", _python))
+_frame_of = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(
+    ("PyThreadState_GetFrame", _python)
+)
+_main: int | None = None
+"""The main thread, as the interpreter knows it; None as long as it has not been seen."""
+
+
+def see_main_thread() -> None:
+    """Notes which thread is the main one, where this is called there."""
+    global _main
+    if threading.current_thread() is threading.main_thread():
+        _main = _this()
+
+
+see_main_thread()
+os.register_at_fork(after_in_child=see_main_thread)  # the thread that has forked is the main one
+
+
 def _dump() -> str:
+    """What the interpreter says of the main thread's frames."""
+    alone = hasattr(_python, "_Py_DumpTraceback")
     with tempfile.TemporaryFile() as file:
-        faulthandler.dump_traceback(file, all_threads=True)
+        if not alone:
+            faulthandler.dump_traceback(file, all_threads=True)
+        elif _main is not None:
+            _python._Py_DumpTraceback(file.fileno(), ctypes.c_void_p(_main))
         file.seek(0)
-        return file.read().decode(errors="replace")
+        text = file.read().decode(errors="replace")
+    return text if alone else _of_main(text)
 
 
-def _of_main(text: str) -> tuple[Position, ...]:
+def _of_main(text: str) -> str:
+    """The main thread's part of what is said of all."""
     main = threading.main_thread().ident
     parts = _THREAD.split(text)
-    for ident, calls in zip(parts[1::2], parts[2::2], strict=True):
-        if int(ident, 16) == main:
-            return tuple(Position(p, int(line), name) for p, line, name in _FRAME.findall(calls))
-    return ()
+    own = (
+        calls
+        for ident, calls in zip(parts[1::2], parts[2::2], strict=True)
+        if int(ident, 16) == main
+    )
+    return next(own, "")

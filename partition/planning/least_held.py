@@ -23,7 +23,7 @@ from dimsolve.ir.types import TensorType
 
 from ..aliasing import VIEWS
 from ..checkpoints import Extent
-from ..memory import EXACT, IN_ORDER, MOVES, STRIDED, picks
+from ..memory import ATTENTION, EXACT, IN_ORDER, MOVES, STRIDED, TIMES, picks
 from ..saved import Saved, saved_by
 from .network import Edge, Network, Operator
 
@@ -230,14 +230,16 @@ class LeastHeld:
             others = [e for p, e in given if p != place]
             keeps = kind in (Saved.INPUTS, Saved.ALL) or (edge.dtype or "").startswith(EXACT)
             if kind is Saved.OTHERS:
-                keeps |= count == 1 or any(e.gradient == "always" for e in others)
+                alone = count == 1 and operator.node.name not in TIMES
+                keeps |= alone or any(e.gradient == "always" for e in others)
             if keeps and edge.number not in self.inflated:
                 hold = Hold(number, "given", place, start, stop)
                 self._note(self.memory[edge.number], edge, hold)
         for output, out in enumerate(operator.outputs):
             if out is None or out in self.inflated:
                 continue
-            if kind in (Saved.OUTPUTS, Saved.ALL):
+            # An attention that is not fused keeps copies of what it is given, and no result.
+            if kind in (Saved.OUTPUTS, Saved.ALL) and operator.node.name != ATTENTION:
                 hold = Hold(number, "made", output, start, stop)
                 self._note(self.memory[out], edges[out], hold)
 

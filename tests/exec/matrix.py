@@ -2,6 +2,7 @@
 
     python -m tests.exec.matrix                       all models, 2, 4 and 8 ranks: an hour
     python -m tests.exec.matrix --ranks 2 llama opt   some
+    python -m tests.exec.matrix --into FILE           adds lines to a file, without the cells there
 
 Three AdamW steps on two batches each, their norm clipped, in float64 throughout, what layers make
 computed again in the backward pass. A line a cell: the largest difference of any parameter after
@@ -162,19 +163,26 @@ def cell(folder: str, name: str, way: Way) -> tuple[float, float, str]:
     return difference(whole, part), apart, ", ".join(sorted(sent))
 
 
-def cells(folder: Path, name: str, ways: list[Way], worlds: Mapping[int, Ranks]) -> Iterator[str]:
-    """A line for each way to cut a model."""
-    alike = [way for way in ways if fits(name, way)]
+def head_of(name: str, way: Way) -> str:
+    """How the line of a cell begins."""
+    mesh = " ".join(f"{axis}={size}" for axis, size in way.mesh.items())
+    return f"{name:<25} {way.name:<30} {mesh:<20}"
+
+
+def cells(
+    folder: Path, name: str, ways: list[Way], worlds: Mapping[int, Ranks], done: str = ""
+) -> Iterator[str]:
+    """A line for each way to cut a model that has none in what is done."""
+    alike = [way for way in ways if fits(name, way) and head_of(name, way) not in done]
     if alike:
         prepare(folder, name)
     for way in alike:
         begun = time.monotonic()
-        mesh = " ".join(f"{axis}={size}" for axis, size in way.mesh.items())
-        head = f"{name:<25} {way.name:<30} {mesh:<20}"
+        head = head_of(name, way)
         try:
             found = worlds[way.count].run(cell, str(folder), name, way)
         except Exception as error:
-            text = str(error).strip().splitlines()
+            text = str(error).strip().splitlines() or [repr(error)]
             yield f"{head} {text[0][:80]} | {text[-1][:160]}"
             worlds[way.count].close()
             worlds[way.count].__init__(way.count)  # type: ignore[misc]
@@ -189,15 +197,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=[*MODELS, *SENT])
     parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--into", type=Path)
     given = parser.parse_args()
+    done = given.into.read_text() if given.into and given.into.exists() else ""
     counts = [int(count) for count in given.ranks.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
             worlds = {count: Ranks(count, timeout=600)}
             ways = [way for way in WAYS if way.count == count]
             for name in given.models:
-                for line in cells(Path(folder), name, ways, worlds):
+                for line in cells(Path(folder), name, ways, worlds, done):
                     print(line, flush=True)
+                    if given.into:
+                        with given.into.open("a") as file:
+                            file.write(line + "\n")
             worlds[count].close()
 
 

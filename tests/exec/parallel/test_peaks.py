@@ -14,7 +14,7 @@ from tests.oracles.ranks import world
 pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize("name", peaks.SIZES)
+@pytest.mark.parametrize("name", peaks.TESTED)
 def test_a_step_needs_what_its_plan_says(name: str) -> None:
     """Every storage that is alive is counted, on both ranks."""
     for state in ("whole", "optimizer", "shared"):

@@ -49,6 +49,54 @@ print(len(seen) > 0, "compile_wrapper" in names, {name for found in seen for nam
 """
 
 
+FORKING = """
+import os, threading
+from dimsolve.exec.parallel.stacks import main_thread
+
+def forks():
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(main_thread()))
+    thread.start()
+    thread.join()
+    print(*{call.function for call in found} & {"forks"}, flush=True)
+    os._exit(0)
+
+forks()
+thread = threading.Thread(target=forks)
+thread.start()
+thread.join()
+"""
+COMING = """
+import ctypes, threading
+from dimsolve.exec.parallel.stacks import main_thread
+
+kind = ctypes.CFUNCTYPE(None)
+came = []
+called = kind(lambda: came.append(1))
+new = ctypes.CDLL(None)
+
+def read():
+    while not ended:
+        calls.append(main_thread()[-1].function)
+
+ended, calls = [], []
+thread = threading.Thread(target=read)
+thread.start()
+for _ in range(200):
+    young = [ctypes.c_ulong() for _ in range(32)]
+    for each in young:
+        new.pthread_create(ctypes.byref(each), None, called, None)
+    for each in young:
+        new.pthread_join(each, None)
+ended.append(True)
+thread.join()
+print(len(came), *set(calls))
+"""
+
+
 class _Reading(torch.autograd.Function):
     found: tuple[Position, ...] = ()
 
@@ -104,3 +152,17 @@ def test_nothing_is_read_in_the_frames_of_compiled_code() -> None:
     done = subprocess.run([sys.executable, "-c", READING], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "True True set()"
+
+
+def test_threads_that_come_to_python_meanwhile_are_not_looked_at() -> None:
+    """In Python 3.11 a dump of all threads met half-made ones, and the process ended."""
+    done = subprocess.run([sys.executable, "-c", COMING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "6400 <module>"
+
+
+def test_a_forked_process_has_a_main_thread_of_its_own() -> None:
+    """The thread that has forked, whichever it was."""
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["forks", "forks"]

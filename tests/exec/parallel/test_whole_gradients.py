@@ -34,9 +34,14 @@ def model() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)).double()
 
 
-def on_ranks(work: Callable[[ParallelModule], Any], mesh: Mapping[str, int], policy: str) -> Any:
+def on_ranks(
+    work: Callable[[ParallelModule], Any],
+    mesh: Mapping[str, int],
+    policy: str,
+    state: str | None = None,
+) -> Any:
     whole = model()
-    plan = simulated.plan_of(whole, {"input": X}, None, mesh, policy)
+    plan = ds.plan(ds.trace(whole, kwargs={"input": X}), mesh, policy, state)
     return simulated.parts(whole, plan, mesh, work)
 
 
@@ -248,11 +253,18 @@ class Shampoo(torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize(
-    ("mesh", "policy"), [({"tp": 2}, "tensor"), ({"fsdp": 2, "tp": 2}, "data+tensor")], ids=str
+    ("mesh", "policy", "state"),
+    [
+        ({"tp": 2}, "tensor", None),
+        ({"fsdp": 2, "tp": 2}, "data+tensor", None),
+        ({"dp": 2}, "data", "optimizer"),
+        ({"dp": 2, "tp": 2}, "data+tensor", "optimizer"),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", ["Adafactor", "Muon", "Shampoo"])
 def test_optimisers_of_wholes_are_equal_where_they_are_given_wholes(
-    name: str, mesh: dict[str, int], policy: str
+    name: str, mesh: dict[str, int], policy: str, state: str | None
 ) -> None:
     make: Make = OF_WHOLES.get(name, Shampoo)
     whole = model()
@@ -270,7 +282,7 @@ def test_optimisers_of_wholes_are_equal_where_they_are_given_wholes(
         alike = made[0].state[first].get("momentum_buffer", first).shape
         return is_equal(part, whole, lambda p: p.detach()), [first.shape, alike]
 
-    for equal, (own, momentum) in on_ranks(work, mesh, policy):
+    for equal, (own, momentum) in on_ranks(work, mesh, policy, state):
         assert equal
         assert own == momentum != (16, 8)
 
