@@ -68,6 +68,7 @@ from dimsolve.solver.graphs.deduction import Outcome, place_values
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.graphs.system import Contradiction
 
+from .. import flex
 from ..graph import Graph
 from ..modes import autocast_now
 from ..registration.errors import shadowed
@@ -633,6 +634,8 @@ class Reader:
         if path.startswith(PREFIX):
             path, args, kwargs = plain_call(path, args, kwargs)
             name = path.removeprefix(PREFIX).replace("_operator.", "").rpartition(".")[2]
+        if path == flex.TORCHS and self._is_flex(args):
+            path, args, kwargs = self._flex(args, node)
         made = Node(
             self.target.fresh_name(f"{prefix}{node.name}"),
             OperatorCall(path),
@@ -645,6 +648,22 @@ class Reader:
         )
         self._append(made, node)
         self.env[node] = made.outputs if made.several else made.outputs[0] if made.outputs else None
+
+    def _is_flex(self, args: Sequence[Any]) -> bool:
+        """Whether the functions of flex_attention, and its lengths, are known."""
+        ranks = [each.rank for each in args[:3] if isinstance(each, Value)]
+        return ranks == [4] * 3 and isinstance(args[3], Attachment)
+
+    def _flex(self, args: Sequence[Any], node: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """flex_attention as the operator that can be cut."""
+        held = self.target.attachments
+        score, mask, more = flex.call_of(args, held[args[3].name], held[args[4][-1].name])
+        names = [f"{node.name}_{kind}" for kind in ("score", "mask")]
+        held |= dict(zip(names, (score, mask), strict=True))
+        block = (*args[4][:-1], Attachment(names[1]))
+        others = (*args[7:], *[()] * (9 - len(args)))
+        positional = (*args[:3], Attachment(names[0]), block, *args[5:7], *others)
+        return flex.PATH, positional, more
 
     def _path(self, node: Any, module: Any) -> tuple[str, str]:
         """The path of what is called, and the operator's name."""
