@@ -73,17 +73,12 @@ def attention(
     starts = tuple([torch.tensor(n, dtype=torch.int32, device=query.device) for n in first])
     scores, masks = (*score_others, *starts), (*mask_others, *starts)
     if torch.compiler.is_compiling():  # torch.compile finds by itself what functions hold
-        return compute(
-            query,
-            key,
-            value,
-            _holding(score_mod, scores),
-            (*block_mask[:-1], _holding(block_mask[-1], masks)),
-            scale,
-            kernel_options,
-        )
+        score_mod = _holding(score_mod, scores)
+        block_mask = (*block_mask[:-1], _holding(block_mask[-1], masks))
+        scores = masks = ()
     mods = (score_mod, block_mask, scale, kernel_options)
-    found: tuple[Any, Any, Any] = compute(query, key, value, *mods, scores, masks)
+    others = () if torch.compiler.is_compiling() else (scores, masks)
+    found: tuple[Any, Any, Any] = compute(query, key, value, *mods, *others)
     return found
 
 

@@ -37,6 +37,7 @@ promise that does not hold.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,6 +103,8 @@ from .errors import (
     context_function,
     excludes_example,
     function_transform,
+    no_call,
+    no_model,
     reentrant_closure,
     replaces_data,
     unknown_size,
@@ -850,9 +853,11 @@ def trace(
     it does depends on data), with the line; ShapeError where its shapes contradict.
     """
     args = (args,) if _is_tensor(args) else tuple(args)
+    if not callable(model):
+        raise no_model(model)
     refuse_backward_hooks(model)
     refusal: DimsolveError | None = None
-    for captured in captures(model, args, kwargs or {}, dynamic):
+    for captured in _captured(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
         try:
             graph = reader.graph(_name_of(model))
@@ -866,6 +871,34 @@ def trace(
         return graph
     assert refusal is not None
     raise refusal
+
+
+def _captured(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic: Dynamic | None
+) -> Iterator[Capture]:
+    """The captures of a call. Raises TraceError where the example does not fit the model's
+    parameters, and it cannot be captured; hooks may change what a model is given.
+    """
+    try:
+        yield from captures(model, args, kwargs, dynamic)
+    except DimsolveError as error:
+        raise _misfit(model, args, kwargs) or error from error
+
+
+def _misfit(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TraceError | None:
+    """Why a call does not fit the parameters of what is called; None where it does."""
+    try:
+        found = inspect.signature(getattr(model, "forward", model))
+    except (TypeError, ValueError):
+        return None
+    try:
+        found.bind(*args, **kwargs)
+    except TypeError as error:
+        takes = list(found.parameters)
+        unknown = [name for name in kwargs if name not in takes]
+        reason = f"there is no argument {', '.join(unknown)}" if unknown else str(error)
+        return no_call(_name_of(model), reason, takes)
+    return None
 
 
 def _check_example(graph: Graph, sizes: Mapping[str, int]) -> None:
