@@ -541,6 +541,9 @@ CONSTANT_TYPES = frozenset({int, str, float, bool, complex, type(None), type(...
 VERSION = "._lower_version_count_by_1"
 """What torch calls after ``x.data = y``, for its checks of what is written in place."""
 
+DATA = ("torch.Tensor.set_", "torch.ops.aten.shallow_copy_data_")
+"""What ``x.data = y`` is captured as; the second from torch 2.15 on."""
+
 CHECKPOINTS = frozenset({"tag_activation_checkpoint", "wrap_activation_checkpoint"})
 """The higher-order operators that ``torch.utils.checkpoint.checkpoint`` is captured as."""
 
@@ -619,7 +622,7 @@ class Reader:
         if path == HAND_OUT or path.endswith(VERSION):
             self.env[node] = self._argument(node.args[0])
             return
-        if path == "torch.Tensor.set_":
+        if path.startswith(DATA):
             path, name = _written_data(node, self.held)
         if name in INLINED:
             with self._within(name, node, prefix, module):

@@ -325,7 +325,7 @@ class ParallelModule(torch.nn.Module):
         watch_gradients(self)
         self._places: dict[Program, list[tuple[Any, Any]]] = {}
         self._shapes = {
-            (id(held), name): (path, tensor.shape)
+            (id(held), name): (path, ref(tensor), tensor.shape)
             for path, module in self.named_modules()
             for held in (module._parameters, module._buffers)
             for name, tensor in held.items()
@@ -352,10 +352,10 @@ class ParallelModule(torch.nn.Module):
             raise missing(self, gone.kind, gone.target) from None
         if not torch.compiler.is_compiling():
             for (home, key), tensor in zip(places, found, strict=True):
-                path, shape = self._shapes.get((id(home), key), ("", None))
-                if shape is not None and tensor.shape != shape:
+                path, own, shape = self._shapes.get((id(home), key), ("", None, None))
+                if own is not None and own() is not tensor and tensor.shape != shape:
                     name = f"{path}.{key}" if path else key
-                    given, held = tuple(tensor.shape), tuple(shape)
+                    given, held = tuple(tensor.shape), tuple(shape or ())
                     raise _NOT_A_PART(name=name, given=given, held=held)
         return found
 
