@@ -355,8 +355,8 @@ class ParallelModule(torch.nn.Module):
                 path, own, shape = self._shapes.get((id(home), key), ("", None, None))
                 if own is not None and own() is not tensor and tensor.shape != shape:
                     name = f"{path}.{key}" if path else key
-                    given, held = tuple(tensor.shape), tuple(shape or ())
-                    raise _NOT_A_PART(name=name, given=given, held=held)
+                    shapes = tuple(tensor.shape), tuple(shape or ())
+                    raise _NOT_A_PART(name=name, given=shapes[0], held=shapes[1])
         return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
