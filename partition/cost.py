@@ -54,7 +54,7 @@ PRODUCTS: Mapping[str, int] = {
     **dict.fromkeys(("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "bilinear"), 2),
     **dict.fromkeys(("outer", "dot", "mv", "vdot", "inner", "tensordot"), 2),
     **{f"conv{each}{n}d": 2 for each in ("", "_transpose") for n in (1, 2, 3)},
-    "scaled_dot_product_attention": 4,
+    **dict.fromkeys(("scaled_dot_product_attention", "flex_attention"), 4),
 }
 """Functions that multiply and add, with their operations for a point of the index space."""
 

@@ -330,13 +330,16 @@ def _hidden_parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _hidden(place: Place, value: Any, why: str) -> TraceError:
+    hint = "pass the tensor itself: in a list, a dict, or as an attribute of an object"
+    if isinstance(value, types.FunctionType):
+        hint = "give the model the tensor itself, and let the model make the function"
     return TraceError(
         Diagnostic(
             code="hidden-tensor",
             title=f"{place_name(place)} holds tensors that no call can give anew",
             reason=f"it is a {type(value).__name__}, and {why}; a program would keep what it is "
             "now",
-            hint="pass the tensor itself: in a list, a dict, or as an attribute of an object",
+            hint=hint,
         )
     )
 

@@ -299,6 +299,11 @@ def _unbiased(name: str) -> Callable[..., PlainCall]:
     return call
 
 
+def _attribute(name: str) -> Callable[..., PlainCall]:
+    """What an attribute of a tensor is captured as, from torch 2.15 on."""
+    return lambda x: PlainCall("builtins.getattr", (x, name), {})
+
+
 def _same(path: str) -> Callable[..., PlainCall]:
     return lambda *args, **kwargs: PlainCall(path, args, kwargs)
 
@@ -316,6 +321,9 @@ SPECIAL: dict[str, Callable[..., PlainCall | None]] = {
     "_unsafe_view": _same("torch.reshape"),
     "alias": lambda x: PlainCall("_operator.getitem", (x, (...,)), {}),
     "lift_fresh_copy": _same("torch.clone"),
+    **{name: _attribute(name) for name in ("mT", "mH")},
+    "numpy_T": _attribute("T"),
+    "matrix_H": _attribute("H"),
     "broadcast_tensors": lambda tensors: PlainCall("torch.broadcast_tensors", tuple(tensors), {}),
     "stft": lambda *args, **kwargs: None,  # torch.stft pads by itself
     "unique_consecutive": lambda *args, **kwargs: None,

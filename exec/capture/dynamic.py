@@ -37,6 +37,9 @@ _REFUSED = problems(
       '{name}' is a {kind}
     no-dimension: dynamic names a dimension that the tensor has not
       '{name}' has {rank} dimensions, dim {index} is named
+    no-name: a name makes a dimension dynamic, and {number} is a number
+      dim {index} of '{name}' has {size} in the example
+      hint: write dynamic={{"{name}": {{{likely}: "batch"}}}}
     no-dimension (inside): dynamic names a dimension that the tensor has not
       no tensor in '{name}' has dim {index}
     dynamic: dynamic names dimensions by argument
@@ -144,7 +147,7 @@ def _dims_by_leaf(
             shape = getattr(found[leaf].value, "shape", None)
             if shape is None:
                 raise _REFUSED["no-tensor"](name=leaf, kind=type(found[leaf].value).__name__)
-            dims[leaf] = _dims_of_spec(leaf, own, len(shape))
+            dims[leaf] = _dims_of_spec(leaf, own, shape)
     return dims
 
 
@@ -198,7 +201,8 @@ def _specs_of_all(
         raise _REFUSED["no-dimension (inside)"](name=name, index=missing[0])
 
 
-def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
+def _dims_of_spec(name: str, spec: Any, shape: Sequence[int]) -> dict[int, Dim]:
+    rank = len(shape)
     if isinstance(spec, str):
         spec = [part.strip() for part in spec.split(",")]
     if not isinstance(spec, Mapping | list | tuple | None):
@@ -216,6 +220,11 @@ def _dims_of_spec(name: str, spec: Any, rank: int) -> dict[int, Dim]:
         dim = to_dim(getattr(word, "__name__", word))
         if not isinstance(dim, int):
             dims[index % rank] = dim
+        elif dim != int(shape[index]):
+            place = index % rank
+            likely = dim if not isinstance(spec, Mapping) and 0 <= dim < rank else place
+            size = int(shape[index])
+            raise _REFUSED["no-name"](name=name, number=dim, index=place, size=size, likely=likely)
     return dims
 
 

@@ -9,7 +9,8 @@ says of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from dimsolve.ir.errors import DimsolveError, OperatorError, problems
@@ -30,6 +31,12 @@ _REFUSED = problems(
     """
     nothing-captured: nothing was captured
       the model calls no torch function on its inputs
+    no-model: this is no model
+      {model!r:.60} is a {kind}
+      hint: trace(model, args=(x,)), with a torch.nn.Module or a function
+    no-call: the example is no call of {model}
+      {error}; it takes {takes}
+      hint: trace(model, args=({first},)); or kwargs={{"{first}": {first}}}
     a-part: this is a part of a model
       trace needs the model: a part is one rank's program, with this rank's parameters
       hint: trace the model that parallelize was given
@@ -125,6 +132,18 @@ def a_part() -> TraceError:
     return _REFUSED["a-part"]()
 
 
+def no_model(model: object) -> TraceError:
+    """What is traced is nothing that can be called."""
+    return _REFUSED["no-model"](model=model, kind=type(model).__name__)
+
+
+def no_call(model: str, error: str, takes: Sequence[str]) -> TraceError:
+    """An example with other arguments than the model takes."""
+    listed = ", ".join(takes) or "no arguments"
+    first = next((name for name in takes if name.isidentifier()), "x")
+    return _REFUSED["no-call"](model=model, error=error, takes=listed, first=first)
+
+
 def unknown_tensor(place: str) -> TraceError:
     """A model that returns, in an object, a tensor that the captured program does not make."""
     return _REFUSED["unknown-tensor"](place=place)
@@ -163,8 +182,16 @@ def refused(error: Exception) -> DimsolveError:
     return _refused(code, line, message=_summary(text))
 
 
+_RAISED = re.compile(r"failed to run FX node .*?: got (\w+)\((['\"])(.+?)\2\)$", re.S | re.M)
+
+
 def _summary(text: str) -> str:
-    """The first lines of torch's message, without its stack and advice."""
+    """The first lines of torch's message, without its stack and advice; of a call that fails on
+    tensors without data, what the function says.
+    """
+    raised = _RAISED.search(text)
+    if raised is not None:
+        return f"{raised[1]}: {raised[3]}"[:500]
     kept = []
     for line in map(str.strip, text.splitlines()):
         if line.startswith(("from user code", "Set TORCH", "Developer debug", "Hint:")):

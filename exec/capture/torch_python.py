@@ -30,7 +30,8 @@ from torch._dynamo.variables import (
     higher_order_ops,
 )
 from torch.nn import functional
-from torch.nn.modules import transformer
+from torch.nn.modules import batchnorm, transformer
+from torch.nn.utils import parametrizations
 
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.operators import canonical
@@ -52,6 +53,8 @@ def read_through() -> Iterator[None]:
         stack.enter_context(patch.object(transformer, "_detect_is_causal_mask", _is_causal))
         stack.enter_context(patch.object(functional, "_check_key_padding_mask", _check_padding))
         stack.enter_context(patch.object(transformer.TransformerEncoder, "forward", packed_encoder))
+        stack.enter_context(patch.object(batchnorm._BatchNorm, "forward", _batch_norm))
+        stack.enter_context(patch.object(_Spectral, "_power_method", _power_method))
         stack.enter_context(patch.object(_Checkpoint, "_call_function", _call_checkpoint))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
@@ -114,6 +117,43 @@ def packed_encoder(
     return _plain_encoder(self, src, mask, src_key_padding_mask, is_causal)
 
 
+_plain_batch_norm: Callable[..., Any] = batchnorm._BatchNorm.forward
+
+
+def _batch_norm(self: Any, input: Any) -> Any:
+    """torch's batch norm, but for a cumulative average (``momentum=None``), which torch weighs with
+    a number of Python's: here it is weighed with the counter itself.
+    """
+    cumulative = self.training and self.momentum is None and self.track_running_stats
+    if not cumulative or self.num_batches_tracked is None or self.running_mean is None:
+        return _plain_batch_norm(self, input)
+    self._check_input_dim(input)
+    self.num_batches_tracked.add_(1)
+    with torch.no_grad():
+        values = input.to(self.running_mean.dtype)
+        dims = [0, *range(2, input.dim())]
+        share = 1.0 / self.num_batches_tracked.double()
+        mean, var = values.mean(dims) * share, values.var(dims) * share
+        self.running_mean.copy_(self.running_mean * (1 - share) + mean)
+        self.running_var.copy_(self.running_var * (1 - share) + var)
+    return functional.batch_norm(
+        input, None, None, self.weight, self.bias, training=True, momentum=0.0, eps=self.eps
+    )
+
+
+_Spectral: Any = parametrizations._SpectralNorm
+
+
+def _power_method(self: Any, weight_mat: Any, n_power_iterations: int) -> None:
+    """torch's power iteration, which writes what it finds as ``out=``; here it is copied there."""
+    with torch.no_grad():
+        for _ in range(n_power_iterations):
+            u = torch.mv(weight_mat, self._v)
+            self._u.copy_(functional.normalize(u, dim=0, eps=self.eps))
+            v = torch.mv(weight_mat.H, self._u)
+            self._v.copy_(functional.normalize(v, dim=0, eps=self.eps))
+
+
 def _check_padding(key_padding_mask: Any, src_len: int, bsz: int) -> None:
     """What torch.nn asks of a padding mask; torch's own has a message that cannot be captured."""
     shape = key_padding_mask.shape
@@ -126,6 +166,13 @@ def _ctc_loss(log_probs: Any, *args: Any, **kwargs: Any) -> Any:
     reduction = args[4] if len(args) > 4 else kwargs.get("reduction", 1)
     rows = log_probs.sum((0, -1))
     return rows if reduction in (0, "none") else rows.sum()
+
+
+def _cov(input: Any, *args: Any, **kwargs: Any) -> Any:
+    """The shape of ``torch.cov`` and ``torch.corrcoef``, which compare their weights."""
+    whole = not input.is_floating_point() and not input.is_complex()
+    x = input.to(torch.get_default_dtype()) if whole else input
+    return x @ x.mT if x.dim() == 2 else x.sum()
 
 
 def _gaussian_nll_loss(
@@ -148,6 +195,8 @@ def _stand_ins() -> dict[tuple[Any, str], Callable[..., Any]]:
     """Stand-ins by where torch has the function; each is named as the function is."""
     found: dict[tuple[Any, str], Any] = {
         (torch, "ctc_loss"): _ctc_loss,
+        (torch, "cov"): _cov,
+        (torch, "corrcoef"): lambda *args, **kwargs: _cov(*args, **kwargs),
         (functional, "gaussian_nll_loss"): _gaussian_nll_loss,
     }
     for (home, name), stand_in in found.items():

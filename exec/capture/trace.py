@@ -37,6 +37,7 @@ promise that does not hold.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,7 @@ from dimsolve.solver.graphs.deduction import Outcome, place_values
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.graphs.system import Contradiction
 
+from .. import flex
 from ..graph import Graph
 from ..modes import autocast_now
 from ..registration.errors import shadowed
@@ -101,6 +103,8 @@ from .errors import (
     context_function,
     excludes_example,
     function_transform,
+    no_call,
+    no_model,
     reentrant_closure,
     replaces_data,
     unknown_size,
@@ -537,6 +541,9 @@ CONSTANT_TYPES = frozenset({int, str, float, bool, complex, type(None), type(...
 VERSION = "._lower_version_count_by_1"
 """What torch calls after ``x.data = y``, for its checks of what is written in place."""
 
+DATA = ("torch.Tensor.set_", "torch.ops.aten.shallow_copy_data_")
+"""What ``x.data = y`` is captured as; the second from torch 2.15 on."""
+
 CHECKPOINTS = frozenset({"tag_activation_checkpoint", "wrap_activation_checkpoint"})
 """The higher-order operators that ``torch.utils.checkpoint.checkpoint`` is captured as."""
 
@@ -615,7 +622,7 @@ class Reader:
         if path == HAND_OUT or path.endswith(VERSION):
             self.env[node] = self._argument(node.args[0])
             return
-        if path == "torch.Tensor.set_":
+        if path.startswith(DATA):
             path, name = _written_data(node, self.held)
         if name in INLINED:
             with self._within(name, node, prefix, module):
@@ -633,6 +640,8 @@ class Reader:
         if path.startswith(PREFIX):
             path, args, kwargs = plain_call(path, args, kwargs)
             name = path.removeprefix(PREFIX).replace("_operator.", "").rpartition(".")[2]
+        if path == flex.TORCHS and self._is_flex(args):
+            path, args, kwargs = self._flex(args, node)
         made = Node(
             self.target.fresh_name(f"{prefix}{node.name}"),
             OperatorCall(path),
@@ -645,6 +654,22 @@ class Reader:
         )
         self._append(made, node)
         self.env[node] = made.outputs if made.several else made.outputs[0] if made.outputs else None
+
+    def _is_flex(self, args: Sequence[Any]) -> bool:
+        """Whether the functions of flex_attention, and its lengths, are known."""
+        ranks = [each.rank for each in args[:3] if isinstance(each, Value)]
+        return ranks == [4] * 3 and isinstance(args[3], Attachment)
+
+    def _flex(self, args: Sequence[Any], node: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+        """flex_attention as the operator that can be cut."""
+        held = self.target.attachments
+        score, mask, more = flex.call_of(args, held[args[3].name], held[args[4][-1].name])
+        names = [f"{node.name}_{kind}" for kind in ("score", "mask")]
+        held |= dict(zip(names, (score, mask), strict=True))
+        block = (*args[4][:-1], Attachment(names[1]))
+        others = (*args[7:], *[()] * (9 - len(args)))
+        positional = (*args[:3], Attachment(names[0]), block, *args[5:7], *others)
+        return flex.PATH, positional, more
 
     def _path(self, node: Any, module: Any) -> tuple[str, str]:
         """The path of what is called, and the operator's name."""
@@ -831,9 +856,11 @@ def trace(
     it does depends on data), with the line; ShapeError where its shapes contradict.
     """
     args = (args,) if _is_tensor(args) else tuple(args)
+    if not callable(model):
+        raise no_model(model)
     refuse_backward_hooks(model)
     refusal: DimsolveError | None = None
-    for captured in captures(model, args, kwargs or {}, dynamic):
+    for captured in _captured(model, args, kwargs or {}, dynamic):
         reader = Reader(captured, model)
         try:
             graph = reader.graph(_name_of(model))
@@ -847,6 +874,34 @@ def trace(
         return graph
     assert refusal is not None
     raise refusal
+
+
+def _captured(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic: Dynamic | None
+) -> Iterator[Capture]:
+    """The captures of a call. Raises TraceError where the example does not fit the model's
+    parameters, and it cannot be captured; hooks may change what a model is given.
+    """
+    try:
+        yield from captures(model, args, kwargs, dynamic)
+    except DimsolveError as error:
+        raise _misfit(model, args, kwargs) or error from error
+
+
+def _misfit(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TraceError | None:
+    """Why a call does not fit the parameters of what is called; None where it does."""
+    try:
+        found = inspect.signature(getattr(model, "forward", model))
+    except (TypeError, ValueError):
+        return None
+    try:
+        found.bind(*args, **kwargs)
+    except TypeError as error:
+        takes = list(found.parameters)
+        unknown = [name for name in kwargs if name not in takes]
+        reason = f"there is no argument {', '.join(unknown)}" if unknown else str(error)
+        return no_call(_name_of(model), reason, takes)
+    return None
 
 
 def _check_example(graph: Graph, sizes: Mapping[str, int]) -> None:

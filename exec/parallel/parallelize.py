@@ -29,6 +29,7 @@ from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.partition.layout import Layout
@@ -96,6 +97,14 @@ _TRANSFORMED = Problem(
     "a part cannot be called inside of torch.func.grad, torch.vmap and their kin",
     "they go through each step of a function, and ranks send and wait between the steps",
     "write torch.autograd.grad, which takes create_graph=True; or apply them inside of the model",
+)
+_NOT_A_PART = Problem(
+    LoweringError,
+    "not-a-part",
+    "{name} is of the shape {given}, and this rank holds {held} of it",
+    "a part runs with parts of the weights, also those that torch.func.functional_call gives it",
+    "give it weights made of dict(part.named_parameters()); or load whole ones into it: "
+    "part.load_state_dict(weights)",
 )
 _A_PART = Problem(
     LoweringError,
@@ -315,6 +324,13 @@ class ParallelModule(torch.nn.Module):
         note_state(self)
         watch_gradients(self)
         self._places: dict[Program, list[tuple[Any, Any]]] = {}
+        self._shapes = {
+            (id(held), name): (path, ref(tensor), tensor.shape)
+            for path, module in self.named_modules()
+            for held in (module._parameters, module._buffers)
+            for name, tensor in held.items()
+            if tensor is not None
+        }
         self._moded = {path: vars(module) for path, module in self.named_modules()}
         own = ref(self)
         for path, module in self.named_modules():
@@ -329,11 +345,19 @@ class ParallelModule(torch.nn.Module):
             places = [_place_of(self, slot.kind, slot.target, program) for slot in state]
             self._places[program] = places
         try:
-            return [owner[key] for owner, key in places]
+            found = [owner[key] for owner, key in places]
         except KeyError:
             held = [slot for slot in program.slots if slot.kind != "input"]
             gone = next(s for s, (owner, key) in zip(held, places, strict=True) if key not in owner)
             raise missing(self, gone.kind, gone.target) from None
+        if not torch.compiler.is_compiling():
+            for (home, key), tensor in zip(places, found, strict=True):
+                path, own, shape = self._shapes.get((id(home), key), ("", None, None))
+                if own is not None and own() is not tensor and tensor.shape != shape:
+                    name = f"{path}.{key}" if path else key
+                    shapes = tuple(tensor.shape), tuple(shape or ())
+                    raise _NOT_A_PART(name=name, given=shapes[0], held=shapes[1])
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ParallelModule:
         made: ParallelModule = copied(self, memo)
@@ -412,8 +436,13 @@ class ParallelModule(torch.nn.Module):
         """
         yield
 
+    def _goes_forward(self) -> bool:
+        """Whether torch computes derivatives forward, where ranks communicate."""
+        several = any(end.size > 1 for end in self.ends.communicators.values())
+        return several and forward_ad._current_level >= 0
+
     def _called(self, programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not torch.compiler.is_compiling() and _is_transformed():
+        if not torch.compiler.is_compiling() and (_is_transformed() or self._goes_forward()):
             raise _TRANSFORMED()
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = programs.find(args, kwargs, modes)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from typing import Any, TypeAlias
 
 from torch import Tensor
@@ -91,6 +92,13 @@ _OTHER_DTYPE = Problem(
     "it reads the dtype of a tensor that it computes, at {line}, and would read another one here",
     "trace the model inside of the torch.autocast that it is called in",
 )
+
+
+INTEGERS = frozenset({"uint8", "int8", "int16", "int32", "int64"})
+
+
+def _name(dtype: object) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 class Entry:
@@ -289,6 +297,15 @@ class Call:
         return {part.place: part.value for part in self.parts if part.whole}
 
 
+def _is_call_of(forward: Callable[..., Any], call: Call) -> bool:
+    """Whether a model takes such a call at all, so that what it says of it is the reason."""
+    try:
+        signature(forward).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _kind(part: Leaf) -> tuple[Any, ...]:
     if part.whole:
         plain = is_plain_container(part.value)
@@ -365,6 +382,8 @@ class Programs:
                 continue
             try:
                 entry.arguments.read(call.parts)
+                if self._is_traced_anew(entry, call):
+                    continue
                 self._check_mode(entry, modes)
             except CallError as error:
                 refusal = refusal or error
@@ -376,6 +395,15 @@ class Programs:
         self._count(key)
         whole = self._whole(call)
         return self._made(key, whole, modes, self.on_demand.names(whole.parts), refusal)
+
+    def _is_traced_anew(self, entry: Entry, call: Call) -> bool:
+        """Whether a call gives whole numbers of another width, which models take alike."""
+        if self.on_demand is None or self.on_demand.model is None:
+            return False
+        known = entry.first.program.inputs.inputs
+        given = {each.name: each.value for each in call.parts if isinstance(each.value, Tensor)}
+        pairs = ((str(known[name].value.dtype), given[name].dtype) for name in known)
+        return any(was in INTEGERS and was != _name(now) in INTEGERS for was, now in pairs)
 
     def _whole(self, call: Call) -> Call:
         """The call as one device would be given it."""
@@ -397,7 +425,9 @@ class Programs:
             try:
                 return maker.plan_for(call.args, call.kwargs, modes, names, call.shapes)
             except DimsolveError as error:
-                if refusal is None:
+                if refusal is None or (
+                    refusal.diagnostic.code != "no-tensor" and _is_call_of(self.forward, call)
+                ):
                     raise
                 raise refusal from error
 

@@ -395,7 +395,7 @@ def copied(module: Any, memo: dict[int, Any]) -> Any:
     made: Any = object.__new__(type(module))
     memo[id(module)] = made
     for name, value in module.__dict__.items():
-        if name not in ("_places", "_moded", "_programs", "_inner"):
+        if name not in ("_places", "_shapes", "_moded", "_programs", "_inner"):
             made.__dict__[name] = value if name in _SHARED else copy.deepcopy(value, memo)
     made._inner = {}
     made._programs = module._programs.for_copy(made._add)

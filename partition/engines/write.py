@@ -202,7 +202,9 @@ class _Writer:
                 self._entered(op)
                 gathered = self._left(output.value, "all-gather")
                 if gathered is None:
-                    return "", "its output is used as it is and whole"
+                    asked = any(each.name == "labels" for each in self.plan.inputs)
+                    why = ": trace the model without labels, and it computes no loss of it"
+                    return "", f"its output is used as it is and whole{why if asked else ''}"
                 if blocks == 1:
                     return ("colwise_gather_output" if gathered else "colwise"), ""
                 if gathered:

@@ -78,6 +78,19 @@ NOT_SEARCHED = problem(
     "precision= stores them in another dtype than they are used in",
     'give no precision; or write policy="data+tensor", which takes it',
 )
+NO_SUCH_AXIS = problem(
+    "no-such-axis",
+    "the policy is for the axis {axis!r}, which the mesh lacks",
+    "the mesh is {mesh}",
+    "name the mesh's axes; or a mapping from node patterns to splits: "
+    '{{"*.q_proj": {{"tp": "n"}}}}',
+)
+NO_POLICY = problem(
+    "no-policy",
+    "the policy says nothing of the axis {axis}",
+    "it is {{{given}}}",
+    'add "{axis}": "data", "tensor", "sequence", "experts" or "replicate"',
+)
 P = TypeVar("P", bound=PlanData)
 Decide: TypeAlias = Callable[[AxisState, Requirements], list[str]]
 
@@ -176,6 +189,8 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
         return Policy(policy, NAMED[policy])
     if isinstance(policy, Mapping) and policy and all(a in mesh.names for a in policy):
         return _by_axis(policy, mesh)
+    if isinstance(policy, Mapping) and policy and _names_policies(policy):
+        raise NO_SUCH_AXIS(axis=next(a for a in policy if a not in mesh.names), mesh=mesh)
     if isinstance(policy, Mapping):
         requests = requests_of(policy, network, mesh)
         name = ", ".join(f"{pattern}: {dict(splits)}" for pattern, splits in policy.items())
@@ -191,13 +206,21 @@ def policy_of(policy: Any, network: Network, mesh: Mesh) -> Policy:
     return Policy(name, decide)
 
 
+def _names_policies(policy: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is meant to have a policy by its name for every axis."""
+    known = {*NAMED, AUTO}
+    return all(isinstance(word, str) and word in known for word in policy.values())
+
+
 def _by_axis(policy: Mapping[str, Any], mesh: Mesh) -> Policy:
     """The policy that has a name for every axis."""
     of_axis = {**NAMED, "tensor+sequence": tensor_and_sequence}
     found = {axis: of_axis.get(name) for axis, name in policy.items() if isinstance(name, str)}
     for axis in mesh.names:
+        if axis not in policy:
+            raise NO_POLICY(axis=axis, given=", ".join(f"{a!r}: {policy[a]!r}" for a in policy))
         if found.get(axis) is None:
-            raise _unknown(policy.get(axis), f" for the axis {axis}")
+            raise _unknown(policy[axis], f" for the axis {axis}")
 
     def decide(state: AxisState, requirements: Requirements) -> list[str]:
         made = found[state.axis]

@@ -60,6 +60,8 @@ def path_of(function: Any) -> str:
     if "<locals>" in str(name):
         name = getattr(function, "__name__", name)
     owner, _, last = str(name).rpartition(".")
+    if owner.startswith("pybind11_detail"):  # a function of torch._C, as older builds name it
+        name = last
     home = _CLASSES.get(owner)
     if home is not None:
         return home + last

@@ -36,6 +36,7 @@ BY_BATCH = (
     *("LSTM", "LSTM, batch first", "LSTM, two ways, two layers", "LSTM with a state"),
     *("LSTM, projected", "GRU", "RNN, relu", "LSTMCell with a state", "GRUCell"),
     *("CTCLoss, mean", "CTCLoss, none", "CTCLoss in a model", "GaussianNLLLoss"),
+    *("BatchNorm1d, cumulative", "BatchNorm2d, cumulative", "Linear, spectral norm"),
     *("InstanceNorm1d with statistics", "TripletMarginWithDistanceLoss", "AdaptiveMaxPool2d"),
 )
 

@@ -149,6 +149,23 @@ class Masked(nn.Module):
         )  # fmt: skip
 
 
+class Spread(nn.Module):
+    """Covariance and correlation of the outputs of a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Any:
+        columns = self.up(x).t()
+        return torch.cov(columns), torch.corrcoef(columns), torch.cov(columns[0])
+
+
+def spectral() -> nn.Module:
+    made: nn.Module = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 6))
+    return made
+
+
 class Containers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -188,6 +205,7 @@ def spatial() -> None:
         case(f"LPPool{d}d", of(f"LPPool{d}d", 2, 2), x)
         case(f"MaxUnpool{d}d", partial(Unpool, d), x)
         case(f"BatchNorm{d}d", of(f"BatchNorm{d}d", 4), x)
+        case(f"BatchNorm{d}d, cumulative", of(f"BatchNorm{d}d", 4, momentum=None), x)
         case(f"InstanceNorm{d}d", of(f"InstanceNorm{d}d", 4, affine=True), x)
         tracking = {"affine": True, "track_running_stats": True}
         case(f"InstanceNorm{d}d with statistics", of(f"InstanceNorm{d}d", 4, **tracking), x)
@@ -235,6 +253,8 @@ def layers() -> None:
     case("PairwiseDistance", nn.PairwiseDistance, real(4, 8), real(4, 8))
     case("Sequential", lambda: nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 8)), real(4, 8))
     case("ModuleList, ModuleDict, ParameterList, ParameterDict", Containers, real(4, 8))
+    case("Linear, spectral norm", spectral, real(4, 8))
+    case("cov and corrcoef", Spread, real(4, 8))
 
 
 def losses() -> None:

@@ -282,7 +282,7 @@ def test_a_tensor_that_an_argument_hides_is_refused_with_its_path() -> None:
         "change holds tensors that no call can give anew\n"
         "  it is a function, and it holds a tensor: weight of its closure; a program would keep "
         "what it is now\n"
-        "  hint: pass the tensor itself: in a list, a dict, or as an attribute of an object"
+        "  hint: give the model the tensor itself, and let the model make the function"
     )
     with pytest.raises(ds.TraceError, match="it is a Linear, and it holds the tensor weight"):
         ds.trace(Calling(), (torch.ones(4, 8), nn.Linear(8, 8)))

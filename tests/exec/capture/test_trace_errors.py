@@ -143,3 +143,50 @@ def test_a_number_that_no_length_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert number.startswith("  it is s")
     assert number.endswith(", the storage offset of input")
     assert hint == "  hint: give the tensor by itself, in memory of its own: x.clone()"
+
+
+def test_an_example_that_is_no_call_of_the_model() -> None:
+    layer, x = torch.nn.Linear(4, 4), torch.ones(2, 4)
+    words = []
+    for given in ({}, {"kwargs": {"x": x}}, {"args": (x, x)}):
+        with pytest.raises(ds.TraceError) as caught:
+            ds.trace(layer, **given)
+        words.append(str(caught.value).splitlines())
+    reasons = [line.strip() for _, line, _ in words]
+    assert {title for title, _, _ in words} == {"the example is no call of Linear"}
+    assert reasons == [
+        "missing a required argument: 'input'; it takes input",
+        "there is no argument x; it takes input",
+        "too many positional arguments; it takes input",
+    ]
+    assert {hint.strip() for _, _, hint in words} == {
+        'hint: trace(model, args=(input,)); or kwargs={"input": input}'
+    }
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(ds.TraceError) as caught:
+        ds.trace(None)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "this is no model\n  None is a NoneType\n"
+        "  hint: trace(model, args=(x,)), with a torch.nn.Module or a function"
+    )
+
+
+def test_a_number_where_a_name_makes_a_dimension_dynamic() -> None:
+    for spec, number, place in (([0], 0, 0), ({0: 3}, 3, 0), ({1: 8}, 8, 1)):
+        with pytest.raises(ds.AnnotationError) as caught:
+            ds.trace(torch.nn.Linear(4, 4), args=(torch.ones(2, 4),), dynamic={"input": spec})
+        assert str(caught.value) == (
+            f"a name makes a dimension dynamic, and {number} is a number\n"
+            f"  dim {place} of 'input' has {(2, 4)[place]} in the example\n"
+            f'  hint: write dynamic={{"input": {{{place}: "batch"}}}}'
+        )
+
+
+def test_what_a_function_says_of_its_arguments_is_the_reason() -> None:
+    error = refusal(torch.nn.Embedding(4, 4), torch.zeros(3))
+    assert str(error).splitlines()[-1].strip() == (
+        "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following "
+        "scalar types: Long, Int; but got torch.float32 instead"
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.utils import parametrizations, parametrize
 
@@ -152,8 +153,66 @@ def test_a_part_runs_in_inference_mode() -> None:
         torch.testing.assert_close(found, plain()(X).detach(), rtol=1e-12, atol=1e-12)
 
 
+def test_whole_weights_are_no_weights_of_a_part() -> None:
+    whole = {name: tensor.detach() for name, tensor in plain().named_parameters()}
+    name, held = next(iter(whole.items()))
+
+    def work(part: Any) -> str:
+        with pytest.raises(ds.DimsolveError) as caught:
+            functional_call(part, whole, (X,))
+        return str(caught.value)
+
+    rows, columns = held.shape
+    assert set(on_ranks(work)) == {
+        f"{name} is of the shape ({rows}, {columns}), and this rank holds ({rows // 2}, {columns}) "
+        "of it\n"
+        "  a part runs with parts of the weights, also those that torch.func.functional_call gives "
+        "it\n"
+        "  hint: give it weights made of dict(part.named_parameters()); or load whole ones into "
+        "it: part.load_state_dict(weights)"
+    }
+
+
+def along(part: Any) -> Any:
+    """The derivative along X, forward."""
+    with forward_ad.dual_level():
+        return part(forward_ad.make_dual(X, X))
+
+
+class Looking(nn.Module):
+    """Looks words up; with labels there is a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(8, 8)
+
+    def forward(self, ids: Tensor, labels: Tensor | None = None) -> Any:
+        found = self.words(ids)
+        return (
+            found
+            if labels is None
+            else nn.functional.cross_entropy(found.flatten(0, 1), labels.flatten())
+        )
+
+
+def test_whole_numbers_of_another_width_are_taken_and_reals_say_what_the_model_says() -> None:
+    model, ids = Looking(), torch.arange(8).view(2, 4)
+    part = ds.parallelize(model, ds.plan(ds.trace(model, args=(ids, ids)), {"dp": 1}))
+    for narrow in (ids.int(), ids.to(torch.int32)):
+        assert torch.equal(part(narrow, ids), model(narrow, ids))
+    assert torch.equal(part(ids.int()), model(ids.int()))
+    with pytest.raises(ds.TraceError, match="RuntimeError: Expected tensor for argument #1"):
+        part(ids.float())
+
+
 @pytest.mark.parametrize(
-    "transformed", [lambda part: torch.func.jacrev(part)(X), lambda part: torch.vmap(part)(X)]
+    "transformed",
+    [
+        lambda part: torch.func.jacrev(part)(X),
+        lambda part: torch.vmap(part)(X),
+        lambda part: torch.func.linearize(part, X),
+        along,
+    ],
 )
 def test_a_transform_over_a_part_is_refused(transformed: Callable[[Any], Any]) -> None:
     def work(part: Any) -> str:

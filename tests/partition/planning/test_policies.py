@@ -415,5 +415,23 @@ def test_an_axis_does_what_its_name_means(axis: str) -> None:
 
 
 def test_a_policy_by_axis_is_told_for_every_axis() -> None:
+    for policy, words in (
+        (
+            {"dp": "data"},
+            "the policy says nothing of the axis tp\n"
+            "  it is {'dp': 'data'}\n"
+            '  hint: add "tp": "data", "tensor", "sequence", "experts" or "replicate"',
+        ),
+        (
+            {"dp": "data", "xx": "tensor", "tp": "tensor"},
+            "the policy is for the axis 'xx', which the mesh lacks\n"
+            "  the mesh is dp=2, tp=2\n"
+            "  hint: name the mesh's axes; or a mapping from node patterns to splits: "
+            '{"*.q_proj": {"tp": "n"}}',
+        ),
+    ):
+        with pytest.raises(ds.PlanError) as caught:
+            ds.plan(two_linears(), {"dp": 2, "tp": 2}, policy)
+        assert str(caught.value) == words
     with pytest.raises(ds.PlanError, match="there is no such policy for the axis tp"):
-        ds.plan(two_linears(), {"dp": 2, "tp": 2}, {"dp": "data"})
+        ds.plan(two_linears(), {"dp": 2, "tp": 2}, {"dp": "data", "tp": "none"})
