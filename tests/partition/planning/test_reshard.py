@@ -15,6 +15,8 @@ import dimsolve as ds
 from dimsolve.exec.distributed.collectives import convert
 from dimsolve.exec.distributed.sharding import assemble_parts, local_parts
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
+from dimsolve.partition.fingerprint import graph_id
+from dimsolve.partition.inlining import inlined
 from dimsolve.partition.layout import (
     Layout,
     Room,
@@ -26,8 +28,14 @@ from dimsolve.partition.layout import (
     path_aside,
     priced_path,
 )
+from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
+from dimsolve.partition.planning.assemble import Assembly
+from dimsolve.partition.planning.derive import derive
+from dimsolve.partition.planning.network import Network
+from dimsolve.partition.planning.planner import decisions
 from dimsolve.partition.reshard import conversion, sends
+from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import symbol
 from dimsolve.solver.proof.facts import NO_FACTS
 from tests.oracles import one_device
@@ -301,3 +309,37 @@ def test_only_what_is_known_to_divide_is_cut_on_the_way() -> None:
     plan = ds.plan(graph, {"dp": 2, "tp": 2}, relies)
     assert set(plan.conditions) == {"batch % 2 == 0", "seq % 2 == 0"}
     assert any("S(1)" in each for each in changes(plan))
+
+
+def test_a_way_states_what_it_relies_on() -> None:
+    """Where the plan says at which sizes it is legal, a value passes through a cut of a length that
+    is a symbol; a plan that says more than it relies on is another one.
+    """
+    graph = ds.trace(Changed(), kwargs=EXAMPLE, dynamic={"x": {0: "batch", 1: "seq"}})
+    plan = ds.plan(graph, {"dp": 2, "tp": 2}, CHANGES)
+    said = plan.model_copy(update={"conditions": [*plan.conditions, "seq % 2 == 0"]})
+    derived = derive(said, graph)
+    assert any("S(1)" in each for each in changes(derived))
+    assert derived.reasons["seq % 2 == 0"] == "tp cuts dimension 1 of tanh on its way"
+    assert ds.Plan.from_json(derived.to_json()).for_graph(graph) == derived
+    more = plan.model_copy(update={"conditions": [*plan.conditions, "seq % 3 == 0"]})
+    assert derive(more, graph).conditions == plan.conditions
+
+
+def test_the_search_relies_on_what_holds_at_its_sizes() -> None:
+    graph = ds.trace(Changed(), kwargs=EXAMPLE, dynamic={"x": {0: "batch", 1: "seq"}})
+    network, mesh = Network(inlined(graph)), Mesh.with_axes({"dp": 2, "tp": 2})
+    decided = decisions(network, mesh, CHANGES, "refuse")
+    for seq, number in ((6, 1), (7, 0)):
+        assembly = Assembly(network, mesh, decided.axes, decided.classes, {}, None)
+        sizes = {"batch": 8, "seq": seq}
+        plan = assembly.plan(
+            ds.Plan,
+            graph_id(graph),
+            "",
+            [],
+            holds=lambda length, parts, at=sizes: evaluate(length, at) % parts == 0,
+        )
+        assert plan.conditions.count("seq % 2 == 0") == number
+        assert any("S(1)" in each for each in changes(plan)) == bool(number)
+        assert derive(plan, graph).conversions == plan.conversions
