@@ -422,10 +422,11 @@ class Cases:
 
     def _offer_named(self) -> None:
         """Takes the best plan of a named policy, with parameters stored alike along all axes; of
-        the first case, and of others while there is time or no plan.
+        the first case, and of others while there is time or no plan: first of those that hold less.
         """
         own = self.clock.part(NAMED)
-        for number, each in enumerate(self.proved):
+        holding = sorted(enumerate(self.proved), key=lambda e: (e[1].case.recompute, -e[0]))
+        for number, each in [(0, self.proved[0]), *[e for e in holding if e[0]]]:
             words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
             needed = number == 0 or self.best is None
             better = self._bound(each) < self.cost and not own.late
