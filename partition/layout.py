@@ -6,8 +6,13 @@ axes cut one dimension, the inner cut is undone before the outer one changes, an
     (S(0), S(0)) -> (R, S(0))      inner all-gather, outer all-gather, inner slice
     (P(sum), R)  -> (S(0), R)      outer reduce-scatter
 
-`path` finds the cheapest way: a shortest path over layouts, one axis a step. `held` lists the
-indices of a tensor that every rank has; in a notebook a `Held` is a picture.
+`path` finds the cheapest way: a shortest path over layouts, one axis a step. Where that makes whole
+what is cut before and after, other dimensions serve, as far as it is known that axes cut them into
+equal parts (`path_aside`).
+
+    (S(2), S(2)) -> (S(0), S(2))   inner all-to-all to S(1), outer all-to-all, inner all-to-all back
+
+`held` lists the indices of a tensor that every rank has; in a notebook a `Held` is a picture.
 
     held((4, 6), ["R", "S(1)"], "dp=2, tp=2")   dp=0 tp=0   [0:4, 0:3]      dp=0 tp=1   [0:4, 3:6]
     held((6,), "S(0, blocks=3)", "tp=2")        tp=0        elements 0, 2, 4
@@ -36,6 +41,8 @@ from .placement import Grouped, Partial, Placement, Reduction, Replicate, Shard,
 from .reshard import relative_cost
 
 Layout: TypeAlias = tuple[Placement, ...]
+Room: TypeAlias = tuple[frozenset[int], ...]
+"""Of every dimension the sets of axes, as bits, that are known to cut it into equal parts."""
 STEP_COST = 1e-6
 _SUMS = (Reduction.SUM, Reduction.AVG)
 
@@ -134,6 +141,87 @@ def _cheapest(
             price = cost + STEP_COST + _price(step, counts, gradient)
             heapq.heappush(queue, (price, number, step.after, (*steps, step)))
     raise AssertionError(f"no way from {source} to {target}")
+
+
+@lru_cache(maxsize=1 << 17)
+def gathers_between(
+    source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool
+) -> bool:
+    """Returns whether the path makes something whole that is cut before and after."""
+    return any(
+        isinstance(step.before[step.axis], Shard)
+        and isinstance(target[step.axis], Shard)
+        and _dim(step.after[step.axis]) in (-1, _dim(step.before[step.axis]))
+        for step in priced_path(source, target, counts, gradient)[1]
+    )
+
+
+def _dim(placement: Placement) -> int:
+    return placement.dim if isinstance(placement, Shard) else -1
+
+
+@lru_cache(maxsize=1 << 16)
+def path_aside(
+    source: Layout, target: Layout, counts: tuple[int, ...], gradient: bool, room: Room
+) -> tuple[float, tuple[Step, ...]]:
+    """Returns the steps with what they cost, as `priced_path` does, where an axis that is cut
+    before and after may step aside and cut another dimension meanwhile, in equal parts.
+
+    What is found does not depend on what else there is room for: with less room, but enough for
+    it, the same is found.
+
+    >>> room = (frozenset({1, 2, 3}),) * 3
+    >>> cost, steps = path_aside((Shard(2),) * 2, (Shard(0), Shard(2)), (8, 8), False, room)
+    >>> [str(step.after[step.axis]) for step in steps]
+    ['S(1)', 'S(0)', 'S(2)']
+    >>> round(priced_path((Shard(2),) * 2, (Shard(0), Shard(2)), (8, 8), False)[0] / cost)
+    5
+    """
+    known = priced_path(source, target, counts, gradient)
+    if not any(room) or not gathers_between(source, target, counts, gradient):
+        return known
+    queue: list[tuple[float, tuple[tuple[int, bool, int], ...], Layout, tuple[Step, ...]]]
+    queue = [(0.0, (), source, ())]
+    done: set[Layout] = set()
+    while queue:
+        cost, order, layout, steps = heapq.heappop(queue)
+        if layout == target:
+            return cost, steps
+        if layout in done:
+            continue
+        done.add(layout)
+        for step in (*_steps(layout, source, target), *_steps_aside(layout, target, room)):
+            price = cost + STEP_COST + _price(step, counts, gradient)
+            if price < known[0] and step.after not in done:
+                after = step.after[step.axis]
+                own = step.axis, after != target[step.axis], _dim(after)
+                heapq.heappush(queue, (price, (*order, own), step.after, (*steps, step)))
+    return known
+
+
+def _steps_aside(layout: Layout, target: Layout, rooms: Room) -> Iterator[Step]:
+    for axis, before in enumerate(layout):
+        end = target[axis]
+        if not (isinstance(before, Shard) and isinstance(end, Shard)) or before.of or end.of:
+            continue
+        for dim, together in enumerate(rooms):
+            after = Shard(dim)
+            room = after != end and cutting(layout, axis, dim) in together
+            if room and dim != before.dim and allowed(layout, axis, after):
+                yield Step(axis, layout, (*layout[:axis], after, *layout[axis + 1 :]))
+
+
+def cutting(layout: Layout, axis: int, dim: int) -> int:
+    """Returns the axes that cut a dimension when this one does and the outer ones stay, as bits;
+    -1 where one of them cuts it into unequal parts.
+
+    >>> cutting((Shard(1), Shard(0), Shard(2)), 2, 1)
+    5
+    """
+    outer = [n for n in range(axis) if _dim(layout[n]) == dim]
+    if any(isinstance(p := layout[n], Shard) and p.of for n in outer):
+        return -1
+    return sum(1 << n for n in (*outer, axis))
 
 
 def _steps(layout: Layout, source: Layout, target: Layout) -> Iterator[Step]:

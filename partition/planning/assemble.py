@@ -8,7 +8,7 @@ They follow from the choices alone, whoever made them: a policy, or a plan that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -46,6 +46,7 @@ from .choices import Choice, OperatorClass, R
 from .conversions import SharedConversions, Use, shape_text
 from .network import Edge, Network, Operator
 from .requirements import Requirements
+from .rooms import Holds, Rooms, implied
 from .storage import Storage
 
 P = TypeVar("P", bound=PlanData)
@@ -83,6 +84,7 @@ class Assembly:
         self.precision = precision
         self.storage = Storage(network, mesh, state)
         self.made = [self._made(edge) for edge in network.edges]
+        self.conditions = conditions_of(decided)
         self.conversions = SharedConversions(network, mesh.axes, precision)
         self._texts: dict[Any, tuple[list[str], list[str | None] | None]] = {}
         self.draws = 0
@@ -95,19 +97,19 @@ class Assembly:
         policy: str,
         notes: Iterable[str],
         regions: Iterable[RegionPlan] | None = None,
+        said: Iterable[str] = (),
+        holds: Holds | None = None,
     ) -> P:
         """Returns the plan, of this class. policy, notes: who decided, and its remarks. regions:
-        what is run again in the backward pass; None: the regions of the graph.
+        what is run again in the backward pass; None: the regions of the graph. said: conditions
+        on which the ways of values may rely beside those of the choices; holds: what else they may.
         """
         graph = self.network.graph
         found = regions_of(graph) if regions is None else list(regions)
         blocks, state = self.storage.blocks(found), dict(self.storage.states)
-        for edge in self.network.edges:
-            uses = self._uses(edge, blocks)
-            if uses:
-                self.conversions.add(edge, self.made[edge.number], uses, state)
+        self._convert(blocks, state, said, holds)
         operators = [self._operator(operator) for operator in self.network.operators]
-        reasons = reasons_of(self.network, self.decided)
+        reasons = reasons_of(self.network, {**self.conditions, **self.conversions.relied})
         newest = bool(state or self.precision or any(entry.sends for entry in operators))
         uneven = bool(self.factors) or any(
             split.uneven for entry in operators for split in entry.splits.values()
@@ -133,6 +135,43 @@ class Assembly:
         )
         plan._planned = graph
         return plan
+
+    def _convert(
+        self,
+        blocks: Mapping[tuple[int, int], int],
+        state: Mapping[str, State],
+        said: Iterable[str],
+        holds: Holds | None,
+    ) -> None:
+        """Makes all conversions. What the ways rely on is had from the plan's conditions alone, so
+        that they follow from the plan without what else held (`derive`).
+        """
+        facts = self.network.facts
+        own = Rooms(facts, self.counts)
+        if holds is None:
+            self._convert_in(own, blocks, state, [*self.conditions, *said])
+            return
+        self.conversions = self._converted(Rooms(facts, self.counts, holds), blocks, state)
+        weighed: Collection[str] = self.conversions.weighed
+        while True:
+            before = self.conversions.relied
+            if implied(weighed, facts, [*self.conditions, *before]):
+                return
+            self._convert_in(own, blocks, state, [*self.conditions, *before])
+            weighed = before
+
+    def _convert_in(self, rooms: Rooms, blocks: Any, state: Any, conditions: Sequence[str]) -> None:
+        self.conversions = self._converted(rooms.under(conditions), blocks, state)
+
+    def _converted(
+        self, rooms: Rooms, blocks: Mapping[tuple[int, int], int], state: Mapping[str, State]
+    ) -> SharedConversions:
+        found = SharedConversions(self.network, self.mesh.axes, self.precision, rooms)
+        for edge in self.network.edges:
+            uses = self._uses(edge, blocks)
+            if uses:
+                found.add(edge, self.made[edge.number], uses, state)
+        return found
 
     def _choices(self, operator: int) -> list[Choice]:
         return [state.choices[operator] for state in self.states]
@@ -377,15 +416,20 @@ def _row(row: str) -> tuple[tuple[str | int, ...] | None, ...]:
     )
 
 
-def reasons_of(network: Network, decided: Decided) -> dict[str, str]:
-    """Returns the conditions of the graph and of the choices with their reasons, without those that
-    follow from others.
-    """
+def conditions_of(decided: Decided) -> dict[str, str]:
+    """Returns the conditions of the choices with their reasons."""
     found: dict[str, str] = {}
     for state, requirements in decided:
         for choice, reason in (*_of_inputs(state), *_of_operators(state)):
             for condition in requirements.conditions_of(choice) or ():
                 found.setdefault(condition, reason)
+    return found
+
+
+def reasons_of(network: Network, found: Mapping[str, str]) -> dict[str, str]:
+    """Returns the conditions of the graph and these with their reasons, without those that follow
+    from others.
+    """
     own = list(getattr(network.graph, "conditions", ()))
     facts = [str(fact) for fact in network.graph.facts]
     kept = essential([*own, *found], facts) if found else own

@@ -72,10 +72,18 @@ NOTHING_FITS = problem(
     "{found} is known",
     "take more ranks, smaller sizes, or regions that are run again in the backward pass",
 )
+PARAMETERS_ALONE = problem(
+    "nothing-fits",
+    "no plan fits in the memory of a rank",
+    "the limit is {limit}, and every plan needs more than {least}: what the caller gives, and the "
+    "parameters with gradients and optimiser states, in parts over all ranks",
+    "take more ranks, or a machine with more memory",
+)
 NOT_FOUND = problem(
     "not-found",
     "no plan was found that fits in the memory of a rank",
-    "the limit is {limit}; whether there is one was not proved",
+    "the limit is {limit}; every plan needs more than {least}, and whether there is one was not "
+    "proved",
     "give the search more seconds",
 )
 
@@ -155,8 +163,16 @@ not searched.
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
 
-FREE = 0.1
+FREE = 0.25
 """The part of the time that is left that a search without the limit takes at most."""
+
+NAMED = 0.2
+"""The part of the time that is left that the named policies take, once a plan is known."""
+
+LEAST_PART = 0.3
+"""The part of the time that is left that a case within the limit has at least: building its problem
+takes the same however many cases there are.
+"""
 
 ENOUGH = 0.95
 """Where more than this part of all options is left, dropping goes on no further."""
@@ -351,6 +367,9 @@ class Cases:
         limited = self.memory is not None
         for shape in self.shapes:
             form = formulation_of(self.network, shape.mesh, shape.asked)
+            if limited and least_of_parameters(form) > (self.memory or 0):
+                limit, least = self.memory or 0, least_of_parameters(form)
+                raise PARAMETERS_ALONE(limit=bytes_text(limit), least=bytes_text(least - 1))
             every = cases_of(self.network, shape.mesh, shape.asked)
             self.proved += [Proved(case, shape, form) for case in every]
         for number, each in enumerate(self.proved):
@@ -374,8 +393,8 @@ class Cases:
             ]
             if not undecided:
                 return
-            worst = min(undecided, key=lambda each: (each.tries, self._bound(each)))
-            share = self.clock.part(2 / (1 + len(undecided)))
+            worst = min(undecided, key=lambda e: (e.tries, self._bound(e), -len(e.case.states)))
+            share = self.clock.part(max(2 / (1 + len(undecided)), LEAST_PART))
             bound, proof = self._search(worst, share, self.memory)
             if limited and bound > worst.limited[0]:
                 worst.limited = bound, proof
@@ -403,12 +422,15 @@ class Cases:
 
     def _offer_named(self) -> None:
         """Takes the best plan of a named policy, with parameters stored alike along all axes; of
-        the first case, and of others while there is time or no plan.
+        the first case, and of others while there is time or no plan: first of those that hold less.
         """
-        for number, each in enumerate(self.proved):
+        own = self.clock.part(NAMED)
+        holding = sorted(enumerate(self.proved), key=lambda e: (e[1].case.recompute, -e[0]))
+        for number, each in [(0, self.proved[0]), *[e for e in holding if e[0]]]:
             words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
             needed = number == 0 or self.best is None
-            if len(words) <= 1 and (needed or not self.clock.late):
+            better = self._bound(each) < self.cost and not own.late
+            if len(words) <= 1 and (needed or better):
                 for plan in each.shape.named(each.case):
                     with suppress(PlanError):  # one that does not hold at these sizes is no plan
                         self._offer(plan)
@@ -520,13 +542,26 @@ def decided_by(
     return decided, classes
 
 
+def least_of_parameters(form: Formulation) -> int:
+    """Returns the bytes that every plan holds all the time: what the caller gives, and parameters
+    with gradients and optimiser states, cut over all ranks. Known at once.
+    """
+    whole = sum(
+        form.size_of(edge)
+        for edge in form.network.edges
+        if edge.parameter and any(not form.network.operators[n].skipped for n, _ in edge.uses)
+    )
+    return form.given() + -(-whole * (2 + form.states) // prod(form.counts))
+
+
 def infeasible(found: Cases, bound: int) -> PlanError:
     """Returns the error for a graph that no plan brings into memory, or none that was found. The
     least is looked for among the cases that hold least.
     """
     limit = found.memory or 0
     if bound < FORBIDDEN:
-        return NOT_FOUND(limit=bytes_text(limit))
+        known = least_of_parameters(found.proved[0].form) - 1
+        return NOT_FOUND(limit=bytes_text(limit), least=bytes_text(known))
     least, known = FORBIDDEN, FORBIDDEN
     for each in reversed(found.proved):
         form = each.form.of(each.case, limit)

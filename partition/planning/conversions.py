@@ -18,12 +18,21 @@ from dimsolve.solver.algebra.poly import Dim, product
 from dimsolve.solver.proof.divisibility import exact_quotient
 from dimsolve.solver.proof.facts import NO_FACTS
 
-from ..layout import Layout, Step, local_dims, priced_path
+from ..layout import (
+    Layout,
+    Step,
+    cutting,
+    gathers_between,
+    local_dims,
+    path_aside,
+    priced_path,
+)
 from ..placement import Replicate, Shard
 from ..plan_data import REAL, ConversionPlan, Precision, State
 from ..reshard import Collective, conversion, item_bytes, sends
 from .axis_state import NOMINAL_COUNT
 from .network import Edge, Network
+from .rooms import Rooms
 
 
 def shape_text(dims: Sequence[Dim | None] | None) -> list[str | None] | None:
@@ -74,19 +83,27 @@ def is_gather(step: Step) -> bool:
 
 
 class SharedConversions:
-    """Collects the conversions of a plan. ``sources``: for every use where it takes its value."""
+    """Collects the conversions of a plan. ``sources``: for every use where it takes its value.
+
+    rooms: along which dimensions values may be cut on their way. ``relied``: the conditions of such
+    cuts that were made, with the reasons; ``weighed``: of all that were had to choose from.
+    """
 
     def __init__(
         self,
         network: Network,
         axes: Sequence[tuple[str, Dim]],
         precision: Precision | None = None,
+        rooms: Rooms | None = None,
     ) -> None:
         self.precision = precision
         self.network = network
         self.names = [name for name, _ in axes]
         self.counts = tuple(count for _, count in axes)
         self.nominal = tuple(c if isinstance(c, int) else NOMINAL_COUNT for c in self.counts)
+        self.rooms = rooms or Rooms(network.facts, self.counts)
+        self.relied: dict[str, str] = {}
+        self.weighed: dict[str, None] = {}
         self._fields: dict[Any, dict[str, Any]] = {}
         self.plans: list[ConversionPlan] = []
         self.sources: dict[str, str] = {}
@@ -107,7 +124,7 @@ class SharedConversions:
     ) -> int:
         """Adds conversions, ``number`` of the value being there; returns how many."""
         block = uses[0].block
-        one = _OfOneValue(edge, made, self.nominal, number, block is not None)
+        one = _OfOneValue(self, edge, made, number, block is not None)
         self.sources.update(one.serve(uses))
         shared = "shared" in {
             state.get(self.names[each.step.axis])
@@ -177,11 +194,37 @@ class SharedConversions:
             size = size * product(dim for dim in shape if dim is not None)
         return size * self.counts[step.axis] if isinstance(layout[step.axis], Shard) else size
 
+    def path(
+        self, edge: Edge, source: Layout, target: Layout, *, taken: bool = False
+    ) -> tuple[float, tuple[Step, ...]]:
+        """Returns the cheapest steps of a value with what they cost. taken: whether they are
+        made, and not only compared with others.
+        """
+        gradient = edge.gradient != "never"
+        way = source, target, self.nominal, gradient
+        if edge.dims is None or not gathers_between(*way):
+            return priced_path(*way)
+        found = path_aside(*way, self.rooms.of(edge.dims))
+        for step in found[1]:
+            after = step.after[step.axis]
+            if isinstance(after, Shard) and after != target[step.axis]:
+                length, name = edge.dims[after.dim], edge.value.name
+                parts = self.rooms.parts(cutting(step.before, step.axis, after.dim))
+                axis = self.names[step.axis]
+                reason = f"{axis} cuts dimension {after.dim} of {name} on its way"
+                for condition in (
+                    () if length is None else self.rooms.conditions(length, parts) or ()
+                ):
+                    self.weighed[condition] = None
+                    if taken:
+                        self.relied.setdefault(condition, reason)
+        return found
+
     def steps(self, edge: Edge, made: Layout, uses: Sequence[Use]) -> list[Step]:
         """Returns the conversions that these uses of a value make."""
         if not uses:
             return []
-        one = _OfOneValue(edge, made, self.nominal, 0, uses[0].block is not None)
+        one = _OfOneValue(self, edge, made, 0, uses[0].block is not None)
         one.serve(uses)
         return [each.step for each in one.by_id.values()]
 
@@ -193,13 +236,13 @@ class _OfOneValue:
     """
 
     def __init__(
-        self, edge: Edge, made: Layout, nominal: tuple[int, ...], number: int, first: bool
+        self, shared: SharedConversions, edge: Edge, made: Layout, number: int, first: bool
     ) -> None:
+        self.shared = shared
         self.edge = edge
         self.first = first
         self.number = number
         self.made = made
-        self.nominal = nominal
         self.reached: dict[Layout, str] = {made: edge.value.name}
         self.by_step: dict[tuple[str, Step], _Conversion] = {}
         self.by_id: dict[str, _Conversion] = {}
@@ -217,11 +260,10 @@ class _OfOneValue:
         is made does not depend on the order of the uses: near layouts come first.
         """
         sources: dict[str, str] = {}
-        gradient = self.edge.gradient != "never"
         layouts = sorted(
             dict.fromkeys(use.layout for use in uses),
             key=lambda each: (
-                priced_path(self.made, each, self.nominal, gradient)[0],
+                self.shared.path(self.edge, self.made, each)[0],
                 tuple(map(str, each)),
             ),
         )
@@ -243,11 +285,9 @@ class _OfOneValue:
         """Adds the steps to a layout from the nearest one that there is already, and notes the
         layouts on the way: those whose gradient is whole may serve other uses.
         """
-        gradient = self.edge.gradient != "never"
-        start, (_, steps) = min(
-            ((each, priced_path(each, layout, self.nominal, gradient)) for each in self.reached),
-            key=lambda found: found[1][0],
-        )
+        path, edge = self.shared.path, self.edge
+        start = min(self.reached, key=lambda each: path(edge, each, layout)[0])
+        _, steps = path(edge, start, layout, taken=True)
         source, reached = self.reached[start], self.reached
         for step in _with_shared(steps, start, layout, shared, self.first):
             source = self.step(source, step)

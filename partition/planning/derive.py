@@ -108,7 +108,9 @@ def derive(plan: P, graph: Graph) -> P:
         assembly = Assembly(
             network, mesh, decided, classes, dict(plan.state), plan.precision, plan.factors
         )
-        made = assembly.plan(type(plan), identity, plan.policy, plan.notes, plan.regions)
+        made = assembly.plan(
+            type(plan), identity, plan.policy, plan.notes, plan.regions, plan.conditions
+        )
         return made.searched(plan.search)
 
 

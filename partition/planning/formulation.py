@@ -87,7 +87,7 @@ class Formulation:
         self.memory, self.states = memory, states
         self.numbers: dict[Dim, int] = {}
         self.vocabulary = Vocabulary(network, mesh, self.value, uneven)
-        self.ways = Ways(network, list(costs.mesh.items()))
+        self.ways = Ways(network, list(costs.mesh.items()), self._holds_at)
         self.counts = self.ways.counts
         self.known: dict[Any, Any] = {}
         self._take(case)
@@ -131,6 +131,9 @@ class Formulation:
         if dim not in self.numbers:
             self.numbers[dim] = evaluate(dim, {**self.first, **self.sizes})
         return self.numbers[dim]
+
+    def _holds_at(self, length: Dim, parts: int) -> bool:
+        return self.value(length) % parts == 0
 
     def once(self, key: Any, make: Callable[[], M]) -> M:
         """Returns what was made for a key, once."""
@@ -315,7 +318,7 @@ class Formulation:
         def make() -> tuple[Numbers, list[Numbers]]:
             ways = self.ways
             asked = sorted({n for own in needs for each in own for n in each})
-            layouts = ways.between([m for m in made if m is not None], asked)
+            layouts = ways.between(edge, [m for m in made if m is not None], asked)
             plain = (False,) * len(self.counts)
             points = [frozenset([ways.need((ways.layouts[m], plain))]) for m in layouts]
             both = {s for a, b in combinations(needs, 2) for s in set(a) & set(b)}

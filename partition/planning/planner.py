@@ -30,6 +30,7 @@ from typing import Any, TypeAlias, TypeVar, cast, get_args
 from dimsolve.ir.characters import shown
 from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.graph import Graph
+from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 
 from ..fingerprint import graph_id
@@ -375,9 +376,12 @@ def _shape(
     """What a search takes for one way to see a mesh."""
     identity, notes = graph_id(network.graph), list(_seen(mesh, factors))
 
+    def holds(length: Dim, parts: int) -> bool:
+        return evaluate(length, asked.sizes) % parts == 0
+
     def plan(decided: Decided, classes: Sequence[OperatorClass], case: Case) -> P:
         assembly = Assembly(network, mesh, decided, classes, dict(case.states), None, factors)
-        return assembly.plan(make, identity, AUTO, notes, case.regions)
+        return assembly.plan(make, identity, AUTO, notes, case.regions, holds=holds)
 
     def made(case: Case, taken: list[Option]) -> P:
         return plan(*decided_by(network, mesh, taken), case)

@@ -30,6 +30,7 @@ from .axis_state import stored
 from .choices import R
 from .conversions import Flags, SharedConversions, Use
 from .network import Edge, Network
+from .rooms import Holds, Rooms, never
 
 Need: TypeAlias = tuple[Layout, Flags]
 Needs: TypeAlias = frozenset[int]
@@ -55,8 +56,11 @@ Price: TypeAlias = Callable[[int, tuple[Collective, ...], Cut], int]
 class Ways:
     """All ways that were asked for. Layouts, needs and ways have numbers."""
 
-    def __init__(self, network: Network, axes: Sequence[tuple[str, int]]) -> None:
-        self.conversions = SharedConversions(network, axes)
+    def __init__(
+        self, network: Network, axes: Sequence[tuple[str, int]], holds: Holds = never
+    ) -> None:
+        self.rooms = Rooms(network.facts, [count for _, count in axes], holds)
+        self.conversions = SharedConversions(network, axes, rooms=self.rooms)
         self.counts = tuple([count for _, count in axes])
         self.layouts: list[Layout] = []
         self.needs: list[Need] = []
@@ -67,6 +71,7 @@ class Ways:
         self._rows: list[tuple[dict[int, int], dict[int, int]]] = [({}, {})]
         self._ways: dict[Any, int] = {}
         self._alike: dict[Any, int] = {}
+        self._rooms: dict[frozenset[int], int] = {}
         self._tables: dict[Any, Numbers] = {}
         self._codes: tuple[dict[Any, int], list[tuple[tuple[int, int, int], ...]]] = {}, []
         self._counts = [np.zeros((0, 0), np.int64) for _ in range(2)]
@@ -108,7 +113,7 @@ class Ways:
         for an input of the graph, which is stored as it is used.
         """
         gradient = edge.gradient != "never"
-        key = gradient, tuple(made), tuple(needs)
+        key = gradient, self.rooms.of(edge.dims), tuple(made), tuple(needs)
         if key not in self._tables:
             rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
             small = np.zeros((len(rows), len(columns)), np.int64)
@@ -132,8 +137,8 @@ class Ways:
 
     def _plain(self, edge: Edge, starts: Any, needs: Any) -> Any:
         """The ways of pairs of a layout and one need. Pairs are alike where the same kinds of
-        placements stand on the same axes, and the same ones of them are equal, or cut the same
-        dimension.
+        placements stand on the same axes, the same ones of them are equal, or cut the same
+        dimension, and there is room for the same.
         """
         axes = len(self.counts)
         codes = np.array(self._codes[1], np.int64)
@@ -141,6 +146,12 @@ class Ways:
         flags = np.array([flags for _, flags in self.needs], np.int64)
         both = np.concatenate([codes[starts], codes[targets[needs]]], axis=1)
         columns = [both[:, n, 0] for n in range(2 * axes)] + [flags[needs, n] for n in range(axes)]
+        room = self.rooms.of(edge.dims)
+        kinds = [self._rooms.setdefault(each, len(self._rooms)) for each in room]
+        if any(room):
+            known = np.array([*kinds, -1])  # -1: what cuts nothing
+            columns += [known[both[:, n, 1]] + 1 for n in range(2 * axes)]
+        alike = tuple(sorted(kinds)) if any(room) else ()
         columns += [both[:, n, 2] == both[:, axes + n, 2] for n in range(axes)]
         for i, j in combinations(range(2 * axes), 2):
             columns.append((both[:, i, 1] == both[:, j, 1]) & (both[:, i, 1] >= 0))
@@ -148,7 +159,7 @@ class Ways:
         gradient = edge.gradient != "never"
         found = np.zeros(len(keys), np.int64)
         for n, row in enumerate(keys):
-            key = gradient, row
+            key = gradient, alike, row
             if key not in self._alike:
                 start, need = int(starts[first[n]]), int(needs[first[n]])
                 self._alike[key] = self.way(edge, start, frozenset([need]))
@@ -157,7 +168,7 @@ class Ways:
 
     def way(self, edge: Edge, start: int, needs: Needs) -> int:
         """Returns the number of the way from a layout to all of these needs."""
-        key = start, needs, edge.gradient != "never"
+        key = start, needs, edge.gradient != "never", self.rooms.of(edge.dims)
         if key not in self._ways:
             uses = [Use(*self.needs[n], str(n)) for n in sorted(needs)]
             try:
@@ -225,7 +236,7 @@ class Ways:
         axes = range(len(self.counts))
         known = [self.layouts[m] for m in made if m is not None]
         known += [self.needs[n][0] for n in needs]
-        words = [list(dict.fromkeys([R, *(layout[a] for layout in known)])) for a in axes]
+        words = self._words(edge, known)
         places = [{p: n for n, p in enumerate(own)} for own in words]
         shape = tuple(map(len, words))
         moves = self._moves(words, edge, price)
@@ -252,12 +263,25 @@ class Ways:
             found[outside] = self._least_of_input(places, shape, moves, at, bits)
         return found
 
-    def between(self, made: Sequence[int], needs: Sequence[int]) -> list[int]:
-        """Returns the layouts that may lie between these: along each axis a placement of any."""
+    def between(self, edge: Edge, made: Sequence[int], needs: Sequence[int]) -> list[int]:
+        """Returns the layouts that may lie between these: along each axis a placement of any, or
+        one that a value may have on its way.
+        """
         known = [self.layouts[m] for m in made] + [self.needs[n][0] for n in needs]
-        axes = range(len(self.counts))
-        words = [list(dict.fromkeys([R, *(layout[a] for layout in known)])) for a in axes]
+        words = self._words(edge, known)
         return [self.layout(tuple(layout)) for layout in product(*words)]
+
+    def _words(self, edge: Edge, known: Sequence[Layout]) -> list[list[Placement]]:
+        """The placements along each axis of a value that is brought from and to these layouts."""
+        room = self.rooms.of(edge.dims)
+        words = []
+        for axis in range(len(self.counts)):
+            own = dict.fromkeys([R, *(layout[axis] for layout in known)])
+            if any(isinstance(p, Shard) and not p.of for p in own):
+                aside = [d for d, sets in enumerate(room) if any(s >> axis & 1 for s in sets)]
+                own.update(dict.fromkeys(map(Shard, aside)))
+            words.append(list(own))
+        return words
 
     def _least_of_input(self, places: Any, shape: Any, moves: Any, at: Any, bits: Any) -> Numbers:
         """From the layouts in which it may be stored: that of the need, or whole along axes."""

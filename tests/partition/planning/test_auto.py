@@ -190,6 +190,19 @@ def test_a_plan_fits_in_memory_or_there_is_a_proof_that_none_does() -> None:
     assert found.value.diagnostic.code == "nothing-fits"
 
 
+def test_a_limit_below_what_parameters_need_is_refused_at_once() -> None:
+    """Without any time to search, and with the least need; no plan that is found holds less."""
+    g, asked = two_linears(), {"machine": SLOW, "sizes": SIZES, "seconds": 0.0}
+    with pytest.raises(ds.PlanError) as found:
+        ds.plan(g, {"tp": 2}, "auto", memory=10, **asked)
+    assert found.value.diagnostic.code == "nothing-fits"
+    assert found.value.diagnostic.reason == (
+        "the limit is 10 bytes, and every plan needs more than 321 KiB: what the caller gives, and "
+        "the parameters with gradients and optimiser states, in parts over all ranks"
+    )
+    assert "take more ranks" in str(found.value)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 5.0])
 def test_within_a_limit_no_named_policy_that_fits_is_faster(seconds: float) -> None:
     """At a batch that the data policy over both axes cannot take, and a vocabulary that only
