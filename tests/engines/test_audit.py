@@ -81,19 +81,19 @@ def test_parts_of_unequal_lengths_are_right_where_every_call_takes_them() -> Non
     assert audited(Mlp(), {"up": "colwise_gather_output", "down": "rowwise_split_input"}, 5).ok
 
 
-class Widened(Mlp):
-    """What nobody knows to run with nothing."""
+class Windows(Mlp):
+    """What runs with nothing in some calls, and in others raises."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.down(self.up(x).cfloat().real)
+        found: torch.Tensor = self.down(self.up(x).unfold(1, 3, 3).sum(-1))
         return found
 
 
 def test_a_rank_that_has_nothing_is_right_where_the_function_is_known_to_run_so() -> None:
-    assert audited(Widened(), PAIR, 5).ok
-    nothing = audited(Widened(), PAIR, 7)
+    assert audited(Windows(), PAIR, 5).ok
+    nothing = audited(Windows(), PAIR, 7)
     assert nothing.having("unknown") == (7,)
-    assert only(nothing).reason == "cfloat: rank 6 has nothing of c = 24"
+    assert only(nothing).reason == "unfold: rank 6 has nothing of c = 24"
 
 
 def test_what_is_left_in_parts_is_named() -> None:
