@@ -42,6 +42,7 @@ from dimsolve.solver.operators import canonical, find
 from ..calls import resolve
 from ..graph import Graph
 from ..modes import OUTER
+from ..numpy_functions import OPERATORS
 from .errors import inference_mode
 
 TRANSFORMS = re.compile(r"functorch|_saved_tensors_hooks_|\b_(add|remove)_batch_dim$")
@@ -82,7 +83,8 @@ def target_path(target: Any) -> str:
         case "numpy_operator_wrapper":
             return f"dimsolve.exec.numpy_functions.operator_{target.op.__name__}"
         case "numpy_method_wrapper":
-            return f"dimsolve.exec.numpy_functions.method_{target.method}"
+            kind = "operator" if (name := target.method.strip("_")) in OPERATORS else "method"
+            return f"dimsolve.exec.numpy_functions.{kind}_{name}"  # of torch 2.10: __abs__
         case _ if getattr(target, "__name__", "") == "numpy_attr_wrapper":
             return "dimsolve.exec.numpy_functions.attribute"
         case _ if getattr(target, "__name__", "") == "_get_data_attr":
