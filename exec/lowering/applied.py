@@ -10,7 +10,6 @@ autograd saves, where the user's function did, and else kept by the call, as on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,25 +21,19 @@ from torch.fx import Interpreter
 NAME = "autograd_function_apply"
 
 
-def applied(
-    forward: Any,
-    backward: Any,
-    *given: Any,
-    non_differentiable_idx: Sequence[int],
-    saved_for_backward_idx: Sequence[int],
-    dirty_idx: Sequence[int] = (),
-    **more: Any,
-) -> Any:
-    """Returns what the forward graph makes of what is given; gradients go back by the other one."""
-    settings = {
-        "non_differentiable_idx": non_differentiable_idx,
-        "saved_for_backward_idx": saved_for_backward_idx,
-    }
-    if is_compiling() or more:
-        known = {**settings, **({"dirty_idx": dirty_idx} if dirty_idx else {}), **more}
-        return torch.ops.higher_order.autograd_function_apply(forward, backward, *given, **known)
-    places = tuple(map(frozenset, (saved_for_backward_idx, dirty_idx, non_differentiable_idx)))
-    return _Applied.apply(forward, backward, places, *given)
+def applied(forward: Any, backward: Any, *given: Any, **settings: Any) -> Any:
+    """Returns what the forward graph makes of what is given; gradients go back by the other one.
+
+    settings: which results have no gradient, are written to, and are saved, by number. Builds of
+    torch that say it otherwise run the two graphs themselves, as torch.compile does.
+    """
+    known = {"non_differentiable_idx", "saved_for_backward_idx"}
+    if is_compiling() or not known <= settings.keys() <= known | {"dirty_idx"}:
+        return torch.ops.higher_order.autograd_function_apply(forward, backward, *given, **settings)
+    names = ("saved_for_backward_idx", "dirty_idx", "non_differentiable_idx")
+    places = tuple(frozenset(settings.get(name, ())) for name in names)
+    apply: Any = _Applied.apply
+    return apply(forward, backward, places, *given)
 
 
 class _Applied(Function):
