@@ -48,6 +48,7 @@ from ..distributed.sharding import number_of, slice_part
 from ..registration.leaf import refuse_unsaid, versions, written_since
 from ..registration.promise import Promise
 from .applied import NAME, applied
+from .conversions import lengths_in, with_lengths
 from .setting import TWO_FUNCTIONS, LoweringError, Setting, dim_of, is_real
 
 Places = dict[int | str, tuple[Placement, ...]]
@@ -63,10 +64,11 @@ def is_wide(graph: Graph) -> bool:
 
 def on_whole_operands(
     node: Node, plan: OperatorPlan, setting: Setting, cut: Callable[..., Any], whole: Any
-) -> Callable[..., Any] | None:
+) -> OnWholeOperands | None:
     """Returns the function for a sum in a narrower type; None where the operator is none.
 
-    cut: what a rank calls for its parts. whole: the operator itself.
+    cut: what a rank calls for its parts. whole: the operator itself. Where parts are unequal the
+    function takes ``lengths`` as well: what those that it holds are when it runs.
     """
     if not all(_is_narrow(value) for value in node.outputs) or plan.sizes or not plan.splits:
         return None
@@ -76,7 +78,7 @@ def on_whole_operands(
     if places is None or len(targets) != 1 or not any(sums) or _is_shared(plan, setting, targets):
         return None
     ends = [setting.communicators[axis] for axis in setting.plan.mesh]
-    return _dispatched(cut, whole, places, targets[0], ends)
+    return OnWholeOperands(cut, whole, places, targets[0], ends)
 
 
 def _is_narrow(value: Value) -> bool:
@@ -111,30 +113,38 @@ def _is_shared(
     return False
 
 
-def _dispatched(
-    cut: Callable[..., Any],
-    whole: Callable[..., Any],
-    places: Places,
-    target: tuple[Placement, ...],
-    ends: Sequence[Communicator],
-) -> Callable[..., Any]:
-    replicas = tuple(Replicate() for _ in ends)
+@dataclass(frozen=True, eq=False)
+class OnWholeOperands:
+    """An operator that runs on whole operands, where none of them is float64 when it is called."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given: dict[int | str, Any] = dict(enumerate(args))
-        given.update(kwargs.items())
-        if any(given[key].dtype is torch.float64 for key in places):
-            return cut(*args, **kwargs)
-        given |= {
-            key: convert_axes(given[key], placements, replicas, ends)
-            for key, placements in places.items()
-        }
+    cut: Callable[..., Any]
+    whole: Callable[..., Any]
+    places: Places
+    target: Layout
+    ends: Sequence[Communicator]
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.cut, "__name__", "whole").lstrip("_")
+
+    @property
+    def lengths(self) -> list[Dim]:
+        """What symbols may stand in, of all operands and the result."""
+        layouts = [*self.places.values(), self.target]
+        return [dim for layout in layouts for dim in lengths_in(*layout)]
+
+    def __call__(self, *args: Any, lengths: Sequence[int] = (), **kwargs: Any) -> Any:
+        given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+        if any(given[key].dtype is torch.float64 for key in self.places):
+            return self.cut(*args, **kwargs)
+        left, nowhere = iter(lengths), tuple(Replicate() for _ in self.ends)
+        for key, layout in self.places.items():
+            here = with_lengths(layout, left) if lengths else layout
+            given[key] = convert_axes(given[key], here, nowhere, self.ends)
         positional = [given.pop(index) for index in range(len(args))]
-        named = {str(name): value for name, value in given.items()}
-        return convert_axes(whole(*positional, **named), replicas, target, ends)
-
-    call.__name__ = getattr(cut, "__name__", "whole").lstrip("_")
-    return call
+        made = self.whole(*positional, **{str(name): value for name, value in given.items()})
+        target = with_lengths(self.target, left) if lengths else self.target
+        return convert_axes(made, nowhere, target, self.ends)
 
 
 MASKS = frozenset(

@@ -9,7 +9,7 @@ which autograd function, if any, and its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from dimsolve.partition.layout import Layout
 from dimsolve.partition.placement import Placement, Replicate, Shard
 from dimsolve.solver.algebra.poly import Dim
 
@@ -109,14 +110,8 @@ def step_of_lengths(
         return None
 
     def convert_lengths(x: Tensor, *lengths: int) -> Tensor:
-        left = iter(lengths)
-        ends = [
-            replace(end, blocks=next(left), of=next(left), unit=next(left))
-            if isinstance(end, Shard)
-            else end
-            for end in (source, target)
-        ]
-        return convert(x, ends[0], ends[1], communicator, shared_gradient=shared_gradient)
+        before, after = with_lengths((source, target), iter(lengths))
+        return convert(x, before, after, communicator, shared_gradient=shared_gradient)
 
     return convert_lengths
 
@@ -128,6 +123,16 @@ def lengths_in(*placements: Placement) -> list[Dim]:
         if isinstance(placement, Shard):
             found += (placement.blocks, placement.of, placement.unit)
     return found
+
+
+def with_lengths(layout: Layout, lengths: Iterator[int]) -> Layout:
+    """Returns placements with the next numbers in place of their `lengths_in`."""
+    return tuple(
+        replace(each, blocks=next(lengths), of=next(lengths), unit=next(lengths))
+        if isinstance(each, Shard)
+        else each
+        for each in layout
+    )
 
 
 def share_gradient_later_step(buckets: GradientBuckets) -> Step:

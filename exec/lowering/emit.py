@@ -30,7 +30,7 @@ from dimsolve.partition.placement import Placement, Shard
 
 from ..distributed.gathering import Block, gathered
 from ..modes import is_switch
-from .calls import RankCall
+from .calls import OnWholeOperands, RankCall
 from .lengths import ceil_divide
 from .program import Body, Origin, Program, origin_of
 from .setting import not_emitted
@@ -358,7 +358,9 @@ class _Emission:
     def _arguments(self, step: Step, first: list[str], args: Any = None) -> str:
         positional = step.args if args is None else args
         given = [*first, *[value_text(value) for value in positional]]
-        named = [f"{name}={value_text(value)}" for name, value in step.kwargs.items()]
+        own = "lengths" if isinstance(step.target, OnWholeOperands) else None
+        kwargs = {name: value for name, value in step.kwargs.items() if name != own}
+        named = [f"{name}={value_text(value)}" for name, value in kwargs.items()]
         return ", ".join([*given, *named])
 
     # ---- functions

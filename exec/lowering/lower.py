@@ -54,7 +54,15 @@ from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
 from .blocks import gather_in_blocks, use_in_graphs_dtype
-from .calls import Draws, RankCall, is_wide, on_whole_operands, rank_call, refuse_sparse
+from .calls import (
+    Draws,
+    OnWholeOperands,
+    RankCall,
+    is_wide,
+    on_whole_operands,
+    rank_call,
+    refuse_sparse,
+)
 from .lengths import Length
 from .program import Origin, Program, Slot
 from .regions import Regions
@@ -346,9 +354,17 @@ class _Lowering:
             call = replace(call, function=drawn)
         if self.wide and plan is not None and call.function is not None:
             exact = on_whole_operands(node, plan, self.setting, call.function, resolve(path))
-            call = call if exact is None else replace(call, function=exact)
+            call = call if exact is None else self._on_whole_operands(call, exact)
         self._results(node, self._made(node, call), plan, operands)
         self.values.record(recorded_after(node, self.values.recorded))
+
+    def _on_whole_operands(self, call: RankCall, exact: OnWholeOperands) -> RankCall:
+        """The call of a function that may have to be told the lengths of parts."""
+        if all(isinstance(dim, int) for dim in exact.lengths):
+            return replace(call, function=exact)
+        lengths = tuple(map(self.lengths, exact.lengths))
+        kwargs = {**call.arguments.kwargs, "lengths": lengths}
+        return replace(call, function=exact, arguments=Arguments(call.arguments.args, kwargs))
 
     def _made(self, node: Node, call: RankCall) -> fx.Node:
         name = identifier(node.outputs[0].name if len(node.outputs) == 1 else node.id)

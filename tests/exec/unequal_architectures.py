@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -97,15 +98,17 @@ def counts_of(graph: ds.Graph) -> list[int]:
     return sorted(graph.legal_parts("tp", "tensor", up_to=max(COUNTS)).uneven)
 
 
-def trained(given: Model, plan: ds.Plan) -> Outcome:
-    """Trains every rank's part beside the whole model."""
+def trained(given: Model, plan: ds.Plan, *, wide: bool = True) -> Outcome:
+    """Trains every rank's part beside the whole model. wide: in float64 also where the model goes
+    to float32 by itself.
+    """
     mesh = {axis: int(size) for axis, size in plan.mesh.items()}
 
     def work(part: Any) -> tuple[float, int]:
         whole = deepcopy(given.model)
         runs = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
         largest = 0.0
-        with without_narrowing():
+        with without_narrowing() if wide else nullcontext():
             for step, rows in enumerate(ROWS):
                 found = []
                 for net, optimizer in runs:

@@ -123,6 +123,15 @@ def test_architectures_train_with_batches_of_any_size(name: str) -> None:
     assert unequal_architectures.trained(given, plan).difference <= 1e-9
 
 
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_a_loss_in_float32_over_rows_of_any_number(name: str) -> None:
+    """As it is, a float64 model sums its loss in float32, over rows that are whole on no rank."""
+    pytest.importorskip("transformers")
+    given = unequal_architectures.built(name)
+    plan = unequal_architectures.batches(given)
+    assert unequal_architectures.trained(given, plan, wide=False).difference <= 1e-9
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_parameters_are_dealt_out(dtype: torch.dtype) -> None:
     model, example = uneven_models.tiny().to(dtype), uneven_models.batch()
