@@ -70,6 +70,9 @@ _AT_A_LINE = problems(
     function-transform: the model transforms a function{at}
       {code}what torch.vmap, torch.func.grad and their kin run inside has no plan
       hint: write it for the whole batch, or register the function as an operator
+    own-gradients: the model takes gradients of what it computes{at}
+      {code}they follow how a tensor was made, and a rank has made parts of it
+      hint: return what is differentiated, and take the gradients of what the part returns
     context-fn: torch.utils.checkpoint is given a context_fn{at}
       {code}it chooses among the operators that run on one device, and a rank runs others; a region
       is run again as a whole
@@ -117,6 +120,7 @@ inference_mode = partial(_refused, "inference-mode")
 keeps_state = partial(_refused, "keeps-state")
 replaces_data = partial(_refused, "replaces-data")
 function_transform = partial(_refused, "function-transform")
+own_gradients = partial(_refused, "own-gradients")
 context_function = partial(_refused, "context-fn")
 reentrant_closure = partial(_refused, "reentrant-closure")
 packed_encoder = partial(_refused, "packed-encoder")
@@ -168,6 +172,8 @@ def refused(error: Exception) -> DimsolveError:
     if own is not None:
         return own
     line, text = _line_of(error), str(error)
+    if _GRADIENTS.search(text):
+        return own_gradients(line)
     if "checkpoint not implemented for" in text and "context_fn" in text:
         return context_function(line)
     if _raised_in(error, "packed_encoder"):
@@ -180,6 +186,12 @@ def refused(error: Exception) -> DimsolveError:
     elif "ata-dependent" in text or "data dependent" in text.lower():
         code = "data-dependent"
     return _refused(code, line, message=_summary(text))
+
+
+GRADIENTS = frozenset({"torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward"})
+"""What goes back along how tensors were made, of which a rank has parts only."""
+
+_GRADIENTS = re.compile(r"`torch\.autograd\.grad`|Tensor\.backward\(\)|torch/autograd/__init__\.py")
 
 
 _RAISED = re.compile(r"failed to run FX node .*?: got (\w+)\((['\"])(.+?)\2\)$", re.S | re.M)

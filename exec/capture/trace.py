@@ -99,12 +99,14 @@ from .confirm import Confirmation, dtype_of
 from .dtype_reads import other_dtypes
 from .dynamic import Dynamic, given_sizes
 from .errors import (
+    GRADIENTS,
     TraceError,
     context_function,
     excludes_example,
     function_transform,
     no_call,
     no_model,
+    own_gradients,
     reentrant_closure,
     replaces_data,
     unknown_size,
@@ -630,6 +632,8 @@ class Reader:
             return
         if TRANSFORMS.search(path) and path not in regions.CALLS:
             raise function_transform(line_of_the_model(node))
+        if path in GRADIENTS:
+            raise own_gradients(line_of_the_model(node))
         if not is_reachable(path):
             raise unreachable(path, line_of_the_model(node))
         args = self.switches.arguments(path, self._argument(node.args), node)

@@ -134,7 +134,8 @@ class OnWholeOperands:
         return [dim for layout in layouts for dim in lengths_in(*layout)]
 
     def __call__(self, *args: Any, lengths: Sequence[int] = (), **kwargs: Any) -> Any:
-        given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+        given: dict[int | str, Any] = dict(enumerate(args))
+        given.update(kwargs.items())
         if any(given[key].dtype is torch.float64 for key in self.places):
             return self.cut(*args, **kwargs)
         left, nowhere = iter(lengths), tuple(Replicate() for _ in self.ends)

@@ -140,3 +140,36 @@ def test_function_transforms_are_refused() -> None:
     )
     assert reason == "  what torch.vmap, torch.func.grad and their kin run inside has no plan"
     assert hint == ("  hint: write it for the whole batch, or register the function as an operator")
+
+
+class Forces(nn.Module):
+    """Takes the gradient of an energy by what it computes; ``how``: by which function."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.how = how
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.a(x))
+        energy = (h @ h.T).sum()
+        if self.how == "grad":
+            return torch.autograd.grad(energy, h, create_graph=True)[0]
+        energy.backward()  # type: ignore[no-untyped-call]
+        return h
+
+
+@pytest.mark.parametrize(("how", "traced"), [("grad", False), ("grad", True), ("backward", False)])
+def test_gradients_that_a_model_takes_itself_are_refused(how: str, traced: bool) -> None:
+    """Also where torch is told to capture them: on a rank they would miss what others made."""
+    with (
+        torch._dynamo.config.patch(trace_autograd_ops=traced),
+        pytest.raises(ds.TraceError) as caught,
+    ):
+        ds.trace(Forces(how), kwargs={"x": X})
+    title, *_, reason, hint = str(caught.value).splitlines()
+    assert title.startswith("the model takes gradients of what it computes at tests/exec/capture/")
+    assert reason == "  they follow how a tensor was made, and a rank has made parts of it"
+    assert hint == (
+        "  hint: return what is differentiated, and take the gradients of what the part returns"
+    )
