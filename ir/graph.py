@@ -315,7 +315,9 @@ class Node:
     of the model and ``module`` the path of the module (``model.layers.0.mlp``) that made the call.
     ``declaration`` is what the operator promises for this call, where its annotation is known;
     planners read it. ``declared`` is what the JSON that it was read from says of that. ``region``
-    is the innermost region that it is in, or ``""``.
+    is the innermost region that it is in, or ``""``. ``order``, of a call that draws: how the
+    dimensions of its first tensor lie in memory, the outermost first, where that is not their own
+    order.
     """
 
     id: str
@@ -328,6 +330,7 @@ class Node:
     name: str = field(default="", kw_only=True)
     declared: Declaration | None = field(default=None, kw_only=True)
     region: str = field(default="", kw_only=True)
+    order: tuple[int, ...] = field(default=(), kw_only=True)
     outputs: tuple[Value, ...] = field(default=(), init=False)
     declaration: Declaration | None = field(default=None, init=False)
 

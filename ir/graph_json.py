@@ -236,6 +236,8 @@ def _node_to_json(node: Node) -> Json:
         data["module"] = node.module
     if node.region:
         data["region"] = node.region
+    if node.order:
+        data["order"] = list(node.order)
     if node.source is not None:
         data["source"] = [node.source.file, node.source.line, node.source.code]
     promise = promise_of(node)
@@ -435,6 +437,7 @@ class _Reader(TypeReader):
             name=data.get("name", ""),
             declared=declaration_from_json(promise, self.argument) if promise is not None else None,
             region="" if data.get("region") is None else _name(data["region"]),
+            order=tuple(_index(item) for item in data.get("order", ())),
         )
         types = tuple(self.type(output["type"]) for output in data["outputs"])
         graph.add_node(node, types, tuple(_name(output["name"]) for output in data["outputs"]))
@@ -490,6 +493,12 @@ def _name(data: Json) -> str:
     """A name; ValueError for what is none."""
     if not isinstance(data, str) or not data:
         raise ValueError(f"{data!r:.80} is no name")
+    return data
+
+
+def _index(data: Json) -> int:
+    if type(data) is not int or data < 0:
+        raise ValueError(f"{data!r:.40} is no number of a dimension")
     return data
 
 

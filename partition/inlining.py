@@ -146,6 +146,7 @@ class _Inlining:
             name=node.name,
             declared=declared,
             region=frame.regions[node.region],
+            order=node.order,
         )
         self.made.propagation.append(copied)
         self.copies.setdefault(node, []).append(copied)

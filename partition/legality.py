@@ -21,7 +21,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import lcm
 from typing import Any, Literal, TypedDict
 
@@ -306,7 +306,7 @@ class _Requirements:
     parts: Dim
     contiguous: bool
     arguments: tuple[tuple[str, Any], ...]
-    uneven: bool = False
+    unequal: Rule | NoRule | None = None
     empty: bool | tuple[str, ...] = True
 
     def answer(self) -> Legality:
@@ -314,12 +314,14 @@ class _Requirements:
         one for those.
         """
         equal = self._joined()
-        if not self.uneven or equal.verdict == "legal":
+        if self.unequal is None or equal.verdict == "legal":
             return equal
         place = part_symbol(self.rule.name)
         if any(place in symbols_of(each) for each in (*self.solution.values.values(), self.parts)):
             return equal  # the length of a part would speak of two things by one name
-        dealt = uneven_rule(self.rule, self.solution)
+        dealt = self.unequal
+        if isinstance(dealt, Rule):
+            dealt = uneven_rule(dealt, self.solution)
         if isinstance(dealt, NoRule):
             return replace(equal, reason=f"{equal.reason}; {dealt.reason}")
         found = replace(self, rule=dealt)._joined()
@@ -612,14 +614,16 @@ def judge(
         return Legality(
             solution, name, count, "illegal", f"{count} parts: a count is a positive integer"
         )
+    choose = partial(
+        choose_rule,
+        solution,
+        name,
+        transform_rules=transform_rules,
+        value_split=value_split,
+        reduction=reduction,
+    )
     try:
-        rule = choose_rule(
-            solution,
-            name,
-            transform_rules=transform_rules,
-            value_split=value_split,
-            reduction=reduction,
-        )
+        rule = choose()
     except TooLarge:
         raise UNANSWERABLE["too-large"](solution.text) from None
     if isinstance(rule, Rule) and solution.values[name] == 0 and not _runs_of_nothing(rule):
@@ -628,8 +632,9 @@ def judge(
         rule = whole_rule(solution, name)
     if isinstance(rule, NoRule):
         return Legality(solution, name, count, "illegal", rule.reason)
+    dealt = choose(unequal=True) if uneven else None
     given = tuple(arguments.items())
-    requirements = _Requirements(solution, rule, count, contiguous, given, uneven, empty)
+    requirements = _Requirements(solution, rule, count, contiguous, given, dealt, empty)
     try:
         return requirements.answer()
     except TooLarge:

@@ -657,6 +657,8 @@ class Reader:
             region=self._region,
         )
         self._append(made, node)
+        if made.declaration is not None and made.declaration.random:
+            made.order = _order_in_memory(node.args[0] if node.args else None)
         self.env[node] = made.outputs if made.several else made.outputs[0] if made.outputs else None
 
     def _is_flex(self, args: Sequence[Any]) -> bool:
@@ -822,6 +824,20 @@ class Reader:
         if outcome.declaration is not None:
             made.declaration = place_values(outcome.declaration, made.operands())
         self.target.add_node(made, types)
+
+
+def _order_in_memory(argument: Any) -> tuple[int, ...]:
+    """The dimensions of a tensor from the outermost in memory on, () where that is their own
+    order.
+    """
+    import torch
+
+    held = getattr(argument, "meta", {}).get("example_value")
+    if not isinstance(held, torch.Tensor) or held.layout is not torch.strided:
+        return ()
+    strides = [getattr(getattr(each, "node", None), "hint", each) for each in held.stride()]
+    order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], dim))
+    return () if order == sorted(order) else tuple(order)
 
 
 def _written_data(node: Any, examples: Mapping[Any, Any]) -> tuple[str, str]:

@@ -249,7 +249,7 @@ class Draws:
         if not any(given) and len(made) == 1:
             drawn = _parts_of(function, made[0])
         elif len(given) == 1 and node.name in MASKS | ALIKE | FILLED:
-            drawn = _of_a_shape(function, node.name, given[0])
+            drawn = _of_a_shape(function, node, given[0])
         else:
             axes = [axis for axis in self.communicators if axis in {cut[2] for cut in every}]
             raise _NO_MASK(node=node, axes=" and ".join(axes))
@@ -327,15 +327,16 @@ def _parts_of(function: Callable[..., Any], cuts: Cuts) -> Callable[..., Any]:
     return draw
 
 
-def _of_a_shape(function: Callable[..., Any], name: str, cuts: Cuts) -> Callable[..., Any]:
+def _of_a_shape(function: Callable[..., Any], node: Node, cuts: Cuts) -> Callable[..., Any]:
     """The function, which draws for a tensor of the whole shape."""
+    name = node.name
 
     def draw(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         shape = list(input.shape)
         for placement, end, _ in cuts:
             length = shape[placement.dim] * end.size
             shape[placement.dim] = number_of(placement.of, placement) or length
-        ones = _in_order_of(input, shape)
+        ones = _in_order_of(input, shape, node.order)
         made = function(ones, *args, **kwargs)
         own = _own_part(made, cuts)
         if name in ALIKE:
@@ -353,12 +354,18 @@ def _own_part(whole: torch.Tensor, cuts: Cuts) -> torch.Tensor:
     return whole
 
 
-def _in_order_of(like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+def _in_order_of(like: torch.Tensor, shape: Sequence[int], traced: Sequence[int]) -> torch.Tensor:
     """Ones of a shape whose dimensions lie in memory in the order of another tensor's: numbers are
-    drawn in this order.
+    drawn in this order. Where that has one element or none of a dimension it does not tell; then
+    the dimension lies before those that it lay before when the model was traced.
     """
-    own = like.stride()
-    order = sorted(range(len(shape)), key=lambda dim: (-own[dim], dim))
+    own, before = like.stride(), list(traced) or list(range(len(shape)))
+    order = [dim for dim in range(len(shape)) if like.shape[dim] > 1]
+    order.sort(key=lambda dim: (-own[dim], dim))
+    for dim in (each for each in reversed(before) if like.shape[each] <= 1):
+        inner = before[before.index(dim) + 1 :]
+        place = next((n for n, each in enumerate(order) if each in inner), len(order))
+        order.insert(place, dim)
     strides, step = [0] * len(shape), 1
     for dim in reversed(order):
         strides[dim] = step

@@ -242,13 +242,20 @@ class OperatorClass:
                     self._splits[key] = self._split(name, 1, (), (rule,))
                 yield self._splits[key]
 
-    def split(self, name: str, blocks: Dim = 1, segments: tuple[int, ...] = ()) -> Choice | Refusal:
+    def split(
+        self,
+        name: str,
+        blocks: Dim = 1,
+        segments: tuple[int, ...] = (),
+        *,
+        unequal: bool = False,
+    ) -> Choice | Refusal:
         """Returns the choice that cuts ``name`` in each of so many blocks, and in each of their
-        segments, whatever the count.
+        segments, whatever the count. unequal: by the rule for unequal parts, where there is one.
         """
-        key = (name, blocks, segments)
+        key = (name, blocks, segments, unequal)
         if key not in self._splits:
-            self._splits[key] = self._split(name, blocks, segments)
+            self._splits[key] = self._split(name, blocks, segments, unequal=unequal)
         return self._splits[key]
 
     def _split(
@@ -257,6 +264,8 @@ class OperatorClass:
         blocks: Dim,
         segments: tuple[int, ...],
         rules: tuple[TransformRule, ...] | None = None,
+        *,
+        unequal: bool = False,
     ) -> Choice | Refusal:
         length = self.lengths[name]
         if length == 1:
@@ -271,6 +280,7 @@ class OperatorClass:
             transform_rules=self.rules if rules is None else rules,
             value_split=self.contract.value_split,
             reduction=self.contract.reduction,
+            unequal=unequal,
         )
         if isinstance(rule, NoRule):
             return Refusal(self.contract.frozen or rule.reason, name)
@@ -329,6 +339,9 @@ class OperatorClass:
         name = choice.name
         if name is None:
             return Refusal("a partial value is not cut")
+        if choice.parts != "any":
+            dealt = self.split(name, choice.blocks, choice.segments, unequal=True)
+            choice = dealt if isinstance(dealt, Choice) and dealt.parts == "any" else choice
         if choice.parts == "equal":
             return Refusal(f"the parts of {name} must be equal: what they give is weighed alike")
         rule = None if choice.rule is None else self.rules[choice.rule]

@@ -292,7 +292,8 @@ def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Ch
     if shard is None or not _at_least_one(shard.blocks, op_class.facts):
         yield Refusal(f"{shown(str(split))} is no way to cut an identifier")
         return
-    yield op_class.split(split.identifier, shard.blocks, shard.segments)
+    for unequal in (False, True):
+        yield op_class.split(split.identifier, shard.blocks, shard.segments, unequal=unequal)
     yield from op_class.ways(split.identifier)
     for tensor, placement in placed:
         patterns = op_class.tensors[tensor]

@@ -16,7 +16,7 @@ This file needs torch; rules import it when they run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, prod
+from math import inf
 from typing import Any
 
 import torch
@@ -146,11 +146,13 @@ def _power(x: Tensor, exponent: float) -> Tensor:
     return (x.abs().masked_fill(zero, 1) ** exponent).masked_fill(zero, 0)
 
 
-def variance(part: Part, x: Tensor, dims: Dims, correction: float, of_all: bool) -> Tensor:
+def variance(
+    part: Part, x: Tensor, dims: Dims, correction: float, of_all: bool, count: int
+) -> Tensor:
     """Returns the variance over dims, which stay with length 1, in the dtype that torch adds up
-    in. of_all: that of ``var()`` without dimensions.
+    in. of_all: that of ``var()`` without dimensions. count: how many all ranks have over dims.
     """
-    found: Tensor = _call(Variance, widened(x), part, dims, correction, of_all)
+    found: Tensor = _call(Variance, widened(x), part, dims, correction, of_all, count)
     return found
 
 
@@ -159,11 +161,10 @@ class Variance(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, part: Part, dims: Dims, correction: float, of_all: bool
+        ctx: Any, x: Tensor, part: Part, dims: Dims, correction: float, of_all: bool, count: int
     ) -> Tensor:
-        count = prod([x.shape[dim] for dim in dims]) * part.count
         mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
-        ctx.given = part, dims, count - correction, of_all
+        ctx.given = part, dims, count, count - correction, of_all
         ctx.save_for_backward(x, mean)
         centred = x - mean
         squares = (centred * centred.conj()).real if x.is_complex() else centred * centred
@@ -172,17 +173,16 @@ class Variance(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-        part, dims, freedom, of_all = ctx.given
+        part, dims, count, freedom, of_all = ctx.given
         x, mean = ctx.saved_tensors
         if torch.is_grad_enabled():
-            count = prod([x.shape[dim] for dim in dims]) * part.count
             mean = part.all_reduce(x.sum(dims, keepdim=True)) / count
         gradient = part.all_reduce(gradient)
         if of_all and freedom <= 0:
             limits = torch.where(x == mean, torch.nan, inf).to(gradient.dtype)
-            return gradient * limits, None, None, None, None
+            return gradient * limits, None, None, None, None, None
         factor = 2 / freedom if freedom else inf
-        return factor * gradient * (x - mean), None, None, None, None
+        return factor * gradient * (x - mean), None, None, None, None, None
 
 
 def _call(function: Any, *arguments: Any) -> Tensor:

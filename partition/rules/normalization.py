@@ -9,6 +9,7 @@ Every rank writes the same running statistics.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dimsolve.ir.annotation import Tensor
@@ -17,6 +18,7 @@ from dimsolve.ir.read_annotation import read_annotation
 
 from ..placement import Shard
 from .autocast import cast_as_torch
+from .averages import COUNT, total
 from .rule import Message, Part, TransformRule, frozen_dims
 
 
@@ -25,17 +27,42 @@ def batch_norm_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     row = read_annotation(declaration.annotation).inputs[0]
     channels = str(row.dims[1]) if isinstance(row, Tensor) else "()"
     moment = Message(channels, "wide input", backward=True)
-    return tuple(
-        TransformRule(
+    rules = []
+    for place, name in frozen_dims(declaration):
+        equal = TransformRule(
             split=name, outputs=(Shard(place),), local=batch_norm_parts, sends=(moment, moment)
         )
-        for place, name in frozen_dims(declaration)
-    )
+        unequal = replace(
+            equal,
+            local=unequal_batch_norm_parts,
+            sends=(COUNT, moment, moment),
+            parts="any",
+            placed=False,
+            only_unequal=True,
+        )
+        rules += [equal, unequal]
+    return tuple(rules)
 
 
 @cast_as_torch()
-def batch_norm_parts(
+def batch_norm_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+    """Normalises by the mean and the variance of all ranks' parts, and writes the running
+    statistics.
+    """
+    count = input.numel() // input.shape[1] * part.count
+    return _batch_norm(part, count, input, *more, **settings)
+
+
+@cast_as_torch()
+def unequal_batch_norm_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+    """The same, where ranks have parts of other lengths."""
+    count = int(total(part, input.numel() // input.shape[1], input))
+    return _batch_norm(part, count, input, *more, **settings)
+
+
+def _batch_norm(
     part: Part,
+    count: int,
     input: Any,
     running_mean: Any,
     running_var: Any,
@@ -45,16 +72,12 @@ def batch_norm_parts(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """Normalises by the mean and the variance of all ranks' parts, and writes the running
-    statistics.
-    """
     import torch
 
     from .joined import widened
 
     dims = [dim for dim in range(input.dim()) if dim != 1]
     shape = [-1 if dim == 1 else 1 for dim in range(input.dim())]
-    count = input.numel() // input.shape[1] * part.count
     # The statistics of few bits, and the result until the end, are of many, as torch has it.
     wide = widened(input)
     mean = part.all_reduce(wide.sum(dims)) / count

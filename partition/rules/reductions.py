@@ -24,6 +24,7 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import fresh_names, identifiers_of
 
 from .autocast import cast_as_torch
+from .averages import COUNT, total
 from .rule import Message, Part, Parts, TransformRule
 
 if TYPE_CHECKING:
@@ -55,9 +56,25 @@ def spread_rules(
         return ()
     if extreme:
         return _whole_result(declaration, Mark.SUM, local, EXTREME)
-    # The moments of a part weigh as much as it is long, and count parts of one length.
-    parts: Parts = "equal" if sends is MOMENTS else "any"
-    return _whole_result(declaration, Mark.FROZEN, local, sends, parts)
+    if sends is not MOMENTS:
+        return _whole_result(declaration, Mark.FROZEN, local, sends)
+    # The moments of a part weigh as much as it is long: of unequal ones ranks tell each other.
+    equal = _whole_result(declaration, Mark.FROZEN, local, sends, "equal")
+    return tuple(
+        rule
+        for each in equal
+        for rule in (
+            each,
+            replace(
+                each,
+                local=UNEQUAL[local],
+                sends=(COUNT, *(each.sends or ())),
+                parts="any",
+                placed=False,
+                only_unequal=True,
+            ),
+        )
+    )
 
 
 Sends = tuple[Message, ...]
@@ -131,39 +148,51 @@ def _dims(input: Any, dim: Any) -> tuple[int, ...]:
 
 
 @cast_as_torch()
-def var_parts(
-    part: Part,
-    input: Any,
-    dim: Any = None,
-    unbiased: Any = None,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
+def var_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
     """Returns the variance over all ranks' parts."""
-    return _variance(part, input, dim, unbiased, keepdim, correction).to(_real(input))
+    return _variance(part, input, True, *more, **settings).to(_real(input))
 
 
 @cast_as_torch()
-def std_parts(
+def std_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+    """Returns the standard deviation over all ranks' parts."""
+    return _root(_variance(part, input, True, *more, **settings)).to(_real(input))
+
+
+@cast_as_torch()
+def unequal_var_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+    """Returns the variance over all ranks' parts, which may have other lengths."""
+    return _variance(part, input, False, *more, **settings).to(_real(input))
+
+
+@cast_as_torch()
+def unequal_std_parts(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+    """Returns the standard deviation over all ranks' parts, which may have other lengths."""
+    return _root(_variance(part, input, False, *more, **settings)).to(_real(input))
+
+
+UNEQUAL: dict[Callable[..., Any], Callable[..., Any]] = {
+    var_parts: unequal_var_parts,
+    std_parts: unequal_std_parts,
+}
+"""What a rank calls for parts of other lengths in place of what it calls for equal ones."""
+
+
+def _root(variance: Any) -> Any:
+    """The root, whose gradient is 0 where it is 0, as torch has it."""
+    zero = variance == 0
+    return variance.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
+
+
+def _variance(
     part: Part,
     input: Any,
+    equal: bool,
     dim: Any = None,
     unbiased: Any = None,
     keepdim: bool = False,
     *,
     correction: Any = None,
-) -> Any:
-    """Returns the standard deviation over all ranks' parts."""
-    variance = _variance(part, input, dim, unbiased, keepdim, correction)
-    zero = variance == 0
-    # Its gradient is 0 where it is 0, as torch has it.
-    root = variance.masked_fill(zero, 1).sqrt().masked_fill(zero, 0)
-    return root.to(_real(input))
-
-
-def _variance(
-    part: Part, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
     """The variance in the dtype that torch adds up in: its root may fit where it does not."""
     from .joined import variance
@@ -172,7 +201,9 @@ def _variance(
         dim, unbiased = None, dim
     less = (1 if unbiased in (None, True) else 0) if correction is None else correction
     dims = _dims(input, dim)
-    found = variance(part, input, dims, less, dim is None)
+    own = prod([input.shape[dim] for dim in dims])
+    count = own * part.count if equal else int(total(part, own, input))
+    found = variance(part, input, dims, less, dim is None, count)
     return found if keepdim or not dims else found.squeeze(dims)
 
 

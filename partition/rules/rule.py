@@ -334,7 +334,8 @@ class TransformRule(Displayed):
     counted for. placed: whether it asks them. groups: which input says where groups of rows end,
     where ``local`` reads of the first input the rows of this rank's groups only, and makes zeros
     for the others. beside: whether a plan may take either this rule or the one of the same split
-    that stands before it; else the first is taken.
+    that stands before it; else the first is taken. only_unequal: whether it is for unequal parts,
+    where the split that is right for equal ones weighs its parts alike.
 
     >>> print(TransformRule(("S(0)", "R"), ("P(sum)",)))
     S(0), R -> P(sum)
@@ -350,6 +351,7 @@ class TransformRule(Displayed):
     placed: bool = True
     groups: int | None = None
     beside: bool = False
+    only_unequal: bool = False
 
     def __post_init__(self) -> None:
         for side in ("inputs", "outputs"):
@@ -420,14 +422,16 @@ def choose_rule(
     transform_rules: Sequence[TransformRule] = (),
     value_split: Collection[int] = (),
     reduction: Reduction = Reduction.SUM,
+    unequal: bool = False,
 ) -> Rule | NoRule:
     """Returns the first transform rule that splits ``name``, else the rule that the marks give.
+    unequal: into parts that need not be equal, for which there may be a rule of their own.
 
     Raises OperatorError for a transform rule that does not fit the tensors.
     """
-    for transform in transform_rules:
+    for transform in sorted(transform_rules, key=lambda rule: not rule.only_unequal):
         check_fits(transform, solution)
-        if name in transform.names(solution):
+        if name in transform.names(solution) and transform.only_unequal <= unequal:
             return _transformed(transform, solution, name, value_split, reduction)
     return rule_of(solution, name, value_split=value_split, reduction=reduction)
 

@@ -9,6 +9,8 @@
     var, norm       what is reduced       sums of squares of all ranks
     argmax          what is searched      the first place of all ranks
     tril            rows and columns      a diagonal that lies where the part begins
+    mean            what is averaged      of unequal parts each weighs as much as it has
+    lstm, gru       the batch             a rank with nothing runs a row of zeros
 
 A rule set looks at one call's declaration, because whether a rule is right depends on the call: a
 summed loss needs no rule, and gradients scaled by frequency allow none. What a rule computes needs
@@ -28,13 +30,13 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical, is_pointwise
 from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
-from . import groups, lookup, losses, normalization, reductions, triangles
+from . import averages, groups, lookup, losses, normalization, reductions, rows, triangles
 from .rule import TransformRule
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
 _extremes_only = partial(reductions.spread_rules, extremes_only=True)
 
-RULES: dict[str, RuleSet] = {
+_OWN: dict[str, RuleSet] = {
     "torch.nn.functional.embedding": partial(lookup.row_rules, lookup.embedding_rows, 1),
     "torch.embedding": partial(lookup.row_rules, lookup.table_rows, 0),
     "torch.index_select": partial(lookup.pick_rules, lookup.selected_slices),
@@ -67,6 +69,19 @@ RULES: dict[str, RuleSet] = {
     "torch.argmin": partial(reductions.spread_rules, reductions.argmin_parts, reductions.PLACE),
     "torch.tril": partial(triangles.triangle_rules, triangles.tril_parts),
     "torch.triu": partial(triangles.triangle_rules, triangles.triu_parts),
+    **{f"torch.{name}": partial(rows.row_rules, local) for name, local in rows.LOCAL.items()},
+}
+
+
+def _averaged(
+    own: RuleSet | None, local: Callable[..., object], declaration: Declaration
+) -> tuple[TransformRule, ...]:
+    rules = () if own is None else own(declaration)
+    return (*rules, *averages.average_rules(local, declaration))
+
+
+RULES: dict[str, RuleSet] = _OWN | {
+    path: partial(_averaged, _OWN.get(path), local) for path, local in averages.LOCAL.items()
 }
 """Path of the library's entry to its rules."""
 

@@ -409,6 +409,7 @@ def _copy(node: Node, callee: TypedGraph, twins: dict[Value, Value]) -> None:
         module=node.module,
         name=node.name,
         declared=node.declared,
+        order=node.order,
     )
     callee.propagation.append(copied)
     for old, new in zip(node.outputs, copied.outputs, strict=True):
