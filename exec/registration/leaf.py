@@ -69,6 +69,9 @@ def leaf_class(function_class: Any) -> None:
         return
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # torch 2.10 traces into the apply that a module holds, and takes that of a class whole.
+        if torch.compiler.is_dynamo_compiling():
+            return cls.apply(*args, **kwargs)
         # The promise is that of ``cls``: a class derived from this one has its own, or none.
         return call(cls, super(function_class, cls).apply, args, kwargs)
 
