@@ -2,7 +2,7 @@
 
     parameters    its parts of the parameters and buffers
     gradients     as many as the parameters have
-    optimizer     two numbers for each parameter with Adam
+    optimizer     two numbers for each element of a parameter with Adam, and its count of steps
     activations   what is live at the worst moment: values, and what their gradients are made of
     gathered      parameters that are stored in parts, while they are whole, and their gradients
 
@@ -77,11 +77,12 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
             dtype = plan.stored_dtype(entry.dtype) if entry.kind == "parameter" else entry.dtype
             stored[entry.kind] += sizes.bytes(entry.shape, dtype)
     trained = stored["parameter"]
+    counted = sum(entry.kind == "parameter" for entry in plan.inputs)
     activations, gathered = _Step(plan, sizes).most()
     return Memory(
         parameters=trained + stored["buffer"],
         gradients=trained,
-        optimizer=optimizer_states * trained,
+        optimizer=optimizer_states * trained + (4 * counted if optimizer_states == 2 else 0),
         activations=activations,
         gathered=gathered,
     )
