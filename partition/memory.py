@@ -2,7 +2,7 @@
 
     parameters    its parts of the parameters and buffers
     gradients     as many as the parameters have
-    optimizer     two numbers for each parameter with Adam
+    optimizer     two numbers for each element of a parameter with Adam, and its count of steps
     activations   what is live at the worst moment: values, and what their gradients are made of
     gathered      parameters that are stored in parts, while they are whole, and their gradients
 
@@ -77,11 +77,12 @@ def memory_of(plan: PlanData, sizes: Sizes, optimizer_states: int) -> Memory:
             dtype = plan.stored_dtype(entry.dtype) if entry.kind == "parameter" else entry.dtype
             stored[entry.kind] += sizes.bytes(entry.shape, dtype)
     trained = stored["parameter"]
+    counted = sum(entry.kind == "parameter" for entry in plan.inputs)
     activations, gathered = _Step(plan, sizes).most()
     return Memory(
         parameters=trained + stored["buffer"],
         gradients=trained,
-        optimizer=optimizer_states * trained,
+        optimizer=optimizer_states * trained + (4 * counted if optimizer_states == 2 else 0),
         activations=activations,
         gathered=gathered,
     )
@@ -181,13 +182,62 @@ class _Blocks:
                 self.backward[number] = self.back[number] + most
 
 
+class _Gradients:
+    """The gradients of values and conversions on the way back. One may be another's memory: the
+    gradient of a sum is that of all its terms, and there as long as one of them needs it.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._memory: dict[str, int] = {}
+        self._users: dict[int, set[str]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._memory
+
+    def bytes(self, name: str) -> int:
+        """The bytes of a gradient, whoever else has them."""
+        return self._bytes[self._memory[name]]
+
+    def put(self, name: str, size: int) -> int:
+        """One has come, and is added to the one that is there. Returns what that makes beside
+        both: one that others have too is not written to.
+        """
+        before = self._memory.get(name)
+        beside = size if before is not None and len(self._users[before]) > 1 else 0
+        self.pop(name)
+        memory = max(self._bytes, default=0) + 1
+        self._memory[name] = memory
+        self._users[memory], self._bytes[memory] = {name}, size
+        self.total += size
+        return beside
+
+    def share(self, name: str, source: str) -> int:
+        """Does the same with one that is another's memory."""
+        if name in self._memory:
+            return self.put(name, self.bytes(source))
+        memory = self._memory[name] = self._memory[source]
+        self._users[memory].add(name)
+        return 0
+
+    def pop(self, name: str) -> None:
+        """One is needed no more."""
+        memory = self._memory.pop(name, None)
+        if memory is not None:
+            self._users[memory].discard(name)
+            if not self._users[memory]:
+                self.total -= self._bytes.pop(memory)
+                del self._users[memory]
+
+
 class _Step:
     """A training step, walked through for its bytes.
 
     roots: of each value and conversion the one whose memory it shares. bytes: of each in memory.
     holders: who needs it: a name that is still used, an operator or a region on its way back; held:
     what each of them needs.
-    gradients: of values and conversions, on the way back. summed: bytes of gradients of parameters
+    summed: bytes of gradients of parameters
     that wait for the end of the pass. used: bytes of the block that was used last.
     number: of the operator that runs. again: whether regions run again.
     """
@@ -211,7 +261,7 @@ class _Step:
         self.holders: dict[str, set[object]] = {}
         self.held: dict[object, list[str]] = {}
         self.strided: set[str] = set()
-        self.gradients: dict[str, int] = {}
+        self.gradients = _Gradients()
         self.late = _gathered_late(plan)
         self.live = self.summed = self.used = self.number = 0
         self.again = False
@@ -228,7 +278,7 @@ class _Step:
             self.hold(result.source, "return")
             self.note(0)
         for result in results:
-            self.gradients[result.source] = self.sizes.bytes(result.shape, result.dtype)
+            self.gradients.put(result.source, self.sizes.bytes(result.shape, result.dtype))
             self.settle(result.source, len(self.plan.operators))
         self.backward(0, len(self.plan.operators), None)
         return self.best
@@ -486,7 +536,7 @@ class _Step:
 
     def note(self, gathered: int, more: int = 0) -> None:
         """Looks whether more is in memory than ever."""
-        live = self.live + self.summed + sum(self.gradients.values()) + more
+        live = self.live + self.summed + self.gradients.total + more
         gathered = self.blocks.kept + max(gathered, self.used)
         if live + gathered > sum(self.best):
             self.best = live, gathered
@@ -531,16 +581,27 @@ class _Step:
                 made += TEMPORARIES[operator.name] * largest
             way = self.blocks.backward, self.blocks.back
             self.note(self.gathered(operator, *way), made)
-            for name in outputs:
-                self.gradients.pop(name, None)
-            for place, (name, size) in enumerate(new.items()):
-                shares = place > 0 and operator.name in MOVES
-                self.gradients[name] = max(self.gradients.get(name, 0), 0 if shares else size)
-            self.note(self.gathered(operator, *way))
+            beside = self.pass_on(operator, outputs, new)
+            self.note(self.gathered(operator, *way), beside)
             together = self.together(new, number)
             for name in new:
                 self.settle(name, number, together=name in together)
         self.release(number)
+
+    def pass_on(self, operator: OperatorPlan, outputs: list[str], new: dict[str, int]) -> int:
+        """The gradients of outputs become those of inputs. Returns the bytes of the sums that are
+        made of them.
+        """
+        beside = 0
+        source = next(name for name in outputs if name in self.gradients)
+        for name, size in new.items():
+            if operator.name in MOVES and size == self.gradients.bytes(source):
+                beside += self.gradients.share(name, source)
+            else:
+                beside += self.gradients.put(name, size)
+        for name in outputs:
+            self.gradients.pop(name)
+        return beside
 
     def together(self, names: Iterable[str], number: int) -> set[str]:
         """The gradients that go back in one collective, and looks what that needs."""
@@ -573,19 +634,26 @@ class _Step:
                 if name in self.parameters:
                     self.gradients.pop(name)
                 return
-            size = self.gradients.pop(name)
+            size = self.gradients.bytes(name)
             if entry.block is not None:
+                self.gradients.pop(name)
                 return
             into = self.sizes.bytes(entry.shape_before, entry.dtype)
             if entry.backward and not together:
                 way = back_of(entry)
-                self.note(0, size + self.back_again(entry, way, together=False))
+                self.note(0, self.back_again(entry, way, together=False))
             together = False
             if entry.source in self.parameters and entry.before == entry.after:
+                self.gradients.pop(name)
                 self.summed += into
                 self.note(0, min(BUCKET, self.summed))
                 return
-            self.gradients[entry.source] = max(self.gradients.get(entry.source, 0), into)
+            if size == into and not entry.backward:
+                self.gradients.share(entry.source, name)
+                self.gradients.pop(name)
+            else:
+                self.gradients.pop(name)
+                self.note(0, self.gradients.put(entry.source, into))
             name = entry.source
 
 

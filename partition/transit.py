@@ -2,12 +2,12 @@
 
     S(0) -> R      all-gather       nothing: the rows of the ranks follow one another
     S(1) -> R      all-gather       the rows as they came, until they lie in order: the whole
-    P -> S(1)      reduce-scatter   the rows as they are sent: the whole
+    P -> S(1)      reduce-scatter   the rows as they are sent: the whole; gloo sums a copy of it
     S(1) -> S(2)   all-to-all       one of the two: a part
 
 Several tensors that go the same way go together (`exec.distributed.together`): their rows lie side
 by side, so that all are laid out anew, whatever is cut. These are the tensors of torch that
-dimsolve makes; what a backend needs inside itself is not known.
+dimsolve makes, and gloo; what other backends need inside themselves is not known.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def held_by(
         case ("all-gather",):
             return _laid_out(before, made, lengths, together)
         case ("reduce-scatter",):
-            return _laid_out(after, given, lengths, together)
+            return given + _laid_out(after, given, lengths, together)
         case ("all-to-all",):
             uneven = any(isinstance(each, Shard) and each.of for each in (before, after))
             return given * (3 if uneven else 1)

@@ -8,6 +8,10 @@ Ranks are threads in lockstep: one runs until it waits for others in a collectiv
 that can go on does. So a run is deterministic, and a world in which nobody can go on is seen at
 once: an exception on one rank, ranks that call different collectives, a rank that ends while others
 wait for it are errors that name the rank, never a hang.
+
+torch has its stack of dispatch modes for each thread, and for the process whether there is one: a
+mode that ranks enter in turns, one within the other's time, would be on for ever, and torch 2.10
+would compile nothing any more. So every rank is given back what it left.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, assert_never
 
 import torch
 from torch import Tensor
+from torch.utils import _python_dispatch
 
 from dimsolve.ir.errors import Diagnostic, DimsolveError, Problem
 from dimsolve.partition.placement import Reduction
@@ -94,6 +99,26 @@ class Group:
     results: dict[int, Tensor] = field(default_factory=dict)
 
 
+_IN_MODES = (
+    "_is_in_torch_dispatch_mode",
+    "_is_in_non_infra_torch_dispatch_mode",
+    "_is_in_any_mode_without_ignore_compile_internals",
+)
+"""What torch notes for the process of the dispatch modes of its threads."""
+
+
+def _in_modes() -> tuple[bool, ...]:
+    return tuple([getattr(_python_dispatch, name, False) for name in _IN_MODES])
+
+
+def _set_in_modes(noted: tuple[bool, ...]) -> None:
+    for name, value in zip(_IN_MODES, noted, strict=True):
+        setattr(_python_dispatch, name, value)
+    note = getattr(_python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None)
+    if note is not None:
+        note(noted[-1])
+
+
 class Lockstep:
     """Runs one rank after the other, and carries out what they ask of each other."""
 
@@ -109,10 +134,11 @@ class Lockstep:
 
     def run(self, programs: list[Callable[[], Any]]) -> list[Any]:
         results: list[Any] = [None] * len(programs)
-        grad = torch.is_grad_enabled()
+        grad, noted = torch.is_grad_enabled(), _in_modes()
 
         def rank_main(rank: int) -> None:
             self._running[rank].acquire()
+            _set_in_modes((False,) * len(_IN_MODES))
             try:
                 if self._failure is None:
                     with torch.set_grad_enabled(grad):
@@ -139,6 +165,7 @@ class Lockstep:
                 running.release()
             for thread in self._threads:
                 thread.join()
+            _set_in_modes(noted)
         if self._failure is not None:
             raise self._failure from self._failure.__cause__
         return results
@@ -154,8 +181,10 @@ class Lockstep:
             self._complete(group)
         else:
             self._waiting[rank] = group
+            noted = _in_modes()
             self._next()
             self._running[rank].acquire()
+            _set_in_modes(noted)
             if self._failure is not None:
                 raise _Stopped
         return group.results.pop(rank)

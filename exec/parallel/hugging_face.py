@@ -188,6 +188,22 @@ def _saving(kind: Any) -> Method:
     return save_pretrained
 
 
+def _encoder(kind: Any) -> Method:
+    """Returns the model's ``get_encoder`` for a part: modules of a part have no methods, and
+    transformers asks them, so the model's modules are asked, and the part's of that path is given.
+    """
+
+    @wraps(kind.get_encoder)
+    def get_encoder(self: Any, *args: Any, **kwargs: Any) -> Any:
+        whole = self._programs.on_demand.model
+        if whole is None:
+            return kind.get_encoder(self, *args, **kwargs)
+        found = kind.get_encoder(whole, *args, **kwargs)
+        return self.get_submodule(next(n for n, each in whole.named_modules() if each is found))
+
+    return get_encoder
+
+
 def _is_of_peft(kind: Any) -> bool:
     """Whether a class is one of peft's, which asks the modules of a model which weights to write:
     the model that the part keeps, without bytes.
@@ -199,6 +215,7 @@ _METHODS = (
     ("generate", "generate", _generating),
     ("_prepare_cache_for_generation", "_prepare_cache_for_generation", _preparing),
     ("_reorder_cache", "generate", _reordering),
+    ("get_encoder", "get_encoder", _encoder),
     ("save_pretrained", "save_pretrained", _saving),
 )
 """What a part has, of classes that have what, and what makes it."""

@@ -117,6 +117,13 @@ class PartAttributeError(LoweringError, AttributeError):
     """What a module of the model has, and a module of a part has not: hasattr says no."""
 
 
+SETTINGS = frozenset(
+    "stride padding dilation kernel_size padding_mode eps momentum p inplace".split()
+)
+"""Attributes of torch's modules that say how they compute, and nothing of how large they are:
+Whisper counts what its convolutions leave of a sound by their strides.
+"""
+
 _METHOD = Problem(
     PartAttributeError,
     "no-such-method",
@@ -291,6 +298,8 @@ class PartModule(torch.nn.Module):
             original = self.of()
             if name.startswith("__") or not hasattr(original, name):
                 raise
+            if name in SETTINGS:
+                return getattr(original, name)
             of_peft = type(original).__module__.startswith("peft.")
             more = "; part.save_pretrained(folder) writes adapters of peft" if of_peft else ""
             error = _METHOD(name=self.path, kind=self.kind, attribute=name, more=more)

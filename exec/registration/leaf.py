@@ -69,6 +69,9 @@ def leaf_class(function_class: Any) -> None:
         return
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # torch 2.10 traces into the apply that a module holds, and takes that of a class whole.
+        if torch.compiler.is_dynamo_compiling():
+            return cls.apply(*args, **kwargs)
         # The promise is that of ``cls``: a class derived from this one has its own, or none.
         return call(cls, super(function_class, cls).apply, args, kwargs)
 
@@ -201,6 +204,9 @@ def _announce(leaf: Any, function: Callable[..., Any] | None) -> None:
     def stands_for(*args: Any, **kwargs: Any) -> Any:
         return leaf(*args, **kwargs)
 
+    # torch 2.10 looks into a compiled function first.
+    if hasattr(function, "_torchdynamo_inline"):
+        setattr(function, "_torchdynamo_inline", stands_for)  # noqa: B010
     # ValueError: it was registered before, and the older leaf stands for it just as well.
     with suppress(ValueError):
         torch.compiler.substitute_in_graph(function, skip_signature_check=True)(stands_for)

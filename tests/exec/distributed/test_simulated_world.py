@@ -202,3 +202,24 @@ def test_an_unknown_reduction() -> None:
         "  all_reduce was asked for 'mean'\n"
         '  hint: write "sum", "max" or "min"'
     )
+
+
+def test_a_dispatch_mode_is_over_when_its_ranks_have_left_it() -> None:
+    """torch notes for the whole process that there is one; torch 2.10 then compiles nothing."""
+    from torch.utils import _python_dispatch
+
+    class Mode(_python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    def program(member: Member) -> tuple[bool, bool]:
+        with Mode():
+            member.world.all_reduce(torch.ones(1))
+            inside = _python_dispatch.is_in_torch_dispatch_mode()
+        member.world.all_reduce(torch.ones(1))
+        return inside, _python_dispatch.is_in_torch_dispatch_mode()
+
+    assert SimulatedWorld(3).run(program) == [(True, False)] * 3
+    assert not _python_dispatch.is_in_torch_dispatch_mode()
