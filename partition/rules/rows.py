@@ -44,11 +44,9 @@ def _of_rows(name: str) -> Callable[..., Any]:
 
 
 def _with_a_row(tensor: Any, dim: int) -> Any:
-    import torch
+    from torch.nn.functional import pad
 
-    shape = list(tensor.shape)
-    shape[dim] = 1
-    return torch.cat([tensor, tensor.new_zeros(shape)], dim)
+    return pad(tensor, [0, 0] * (tensor.dim() - 1 - dim) + [0, 1])
 
 
 LOCAL = {name: _of_rows(name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}

@@ -18,6 +18,7 @@ from dimsolve.exec.lowering.lower import lower
 from dimsolve.exec.parallel.agreement import Agreement
 from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
+from dimsolve.partition.rules import averages, rows
 from dimsolve.partition.rules.table import RULES
 
 SENT: dict[str, str] = {
@@ -152,8 +153,8 @@ def _classes() -> dict[str, Tensor]:
     return {"x": torch.randn(4, 8), "y": torch.randint(8, (4,))}
 
 
-def _rows(dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    return {"x": torch.randn(4, 8).to(dtype)}
+def _rows(dtype: torch.dtype = torch.float32, rows: int = 4) -> dict[str, Tensor]:
+    return {"x": torch.randn(rows, 8).to(dtype)}
 
 
 BOTH = {"dp": "n", "tp": "c"}
@@ -208,10 +209,25 @@ CASES: dict[str, tuple[Any, dict[str, Tensor], dict[str, str]]] = {
     "argmin": (Calls(lambda x: x.argmin()), _rows(), {"dp": "a", "tp": "b"}),
 }
 
+UNEQUAL: dict[str, tuple[Any, dict[str, Tensor], dict[str, str]]] = {
+    "mean": (Calls(lambda x: x.mean()), _rows(rows=5), {"dp": "a", "tp": "b"}),
+    "mse_loss": (
+        Calls(lambda x, y: functional.mse_loss(x, y)),
+        {"x": torch.randn(5, 8), "y": torch.rand(5, 8)},
+        {"dp": "a"},
+    ),
+    "batch_norm": (Moments(), _rows(torch.bfloat16, 5), {"dp": "n"}),
+    "var": (Calls(lambda x: x.var()), _rows(rows=5), {"dp": "a"}),
+    "std": (Calls(lambda x: x.std(0)), _rows(rows=5), {"dp": "a"}),
+}
+"""Five rows over two ranks, which have three and two."""
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
-    model, inputs, cut = CASES[name]
+
+@pytest.mark.parametrize(
+    ("cases", "name"), [*((CASES, name) for name in CASES), *((UNEQUAL, name) for name in UNEQUAL)]
+)
+def test_what_rules_communicate_themselves_is_counted(cases: Any, name: str) -> None:
+    model, inputs, cut = cases[name]
     torch.manual_seed(0)
     graph = ds.trace(model, kwargs=inputs, dynamic={"x": {0: "rows"}} if len(inputs) == 1 else None)
     operator = next(
@@ -221,7 +237,10 @@ def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
         == name.split()[0].removeprefix("linalg_")
     )
     mesh = dict.fromkeys(cut, 2)
-    plan = ds.plan(graph, mesh, {operator.name: cut})
+    plan = ds.plan(
+        graph, mesh, {operator.name: cut}, uneven="allow" if cases is UNEQUAL else "parameters"
+    )
+    assert plan.uneven is (cases is UNEQUAL)
     assert any(entry.sends for entry in plan.operators)
     assert type(plan).from_json(plan.to_json()).for_graph(graph) == plan
 
@@ -242,7 +261,8 @@ def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
         return sent
 
     counted: Counter[Any] = Counter()
-    for traffic in plan.communication({"rows": 4} if len(inputs) == 1 else None):
+    count = len(inputs["x"])
+    for traffic in plan.communication({"rows": count} if len(inputs) == 1 else None):
         has_way = traffic.direction == "forward" or not name.startswith("arg")
         if traffic.collective == "all-reduce" and has_way:
             counted[(traffic.direction, traffic.axis), "count"] += traffic.count
@@ -253,7 +273,14 @@ def test_what_rules_communicate_themselves_is_counted(name: str) -> None:
 
 def test_every_rule_that_communicates_is_among_the_cases() -> None:
     silent = {"embedding", "index_select", "gather", "group_norm", "tril", "triu"}
-    silent |= {"grouped_mm", "grouped_mm_fallback"}
+    silent |= {"grouped_mm", "grouped_mm_fallback", *rows.LOCAL}
+    # All means of unequal parts are one function, of which two stand for all.
+    silent |= {path.rsplit(".", 1)[1] for path in averages.LOCAL} - _named(CASES) - _named(UNEQUAL)
     assert {path.rsplit(".", 1)[1] for path in RULES} - silent == {
-        name.split()[0].removeprefix("linalg_") for name in CASES
+        *_named(CASES),
+        *_named(UNEQUAL),
     }
+
+
+def _named(cases: Any) -> set[str]:
+    return {name.split()[0].removeprefix("linalg_") for name in cases}
