@@ -44,6 +44,10 @@ Modes: TypeAlias = Mapping[str, bool]
 Names: TypeAlias = dict[str, dict[int, str]]
 
 
+TARGETS = "decoder_input_ids"
+"""What transformers' models call the tokens so far where an encoder has read the rest: a batch."""
+
+
 class OnDemand:
     """Makes plans of other calls. ``model``: the skeleton; None where there is none, and ``why``.
 
@@ -127,6 +131,7 @@ class OnDemand:
         """
         tensors = [part for part in parts if isinstance(part.value, Tensor)]
         rows = self.given.rows({p.name: p.value.shape for p in tensors if p.name in self.known})
+        rows = rows or self._rows_of_targets(tensors)
 
         def whole(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):
@@ -141,6 +146,14 @@ class OnDemand:
         found = mapped({"args": args, "kwargs": dict(kwargs)}, whole)
         named = {name: _in_order(value) for name, value in found["kwargs"].items()}
         return _in_order(found["args"]), named
+
+    def _rows_of_targets(self, tensors: Sequence[Leaf]) -> dict[int, int]:
+        """The same of a call that has no known input, but a batch: that of a decoder alone."""
+        targets = next((p.value for p in tensors if p.name == TARGETS), None)
+        cut = next((name for name in self.known if self.given.is_cut(name, 0)), None)
+        if targets is None or cut is None or is_dtensor(targets) or not len(targets):
+            return {}
+        return {len(targets): self.given.whole(cut, targets.shape)[0] // len(targets)}
 
 
 class Inside(nn.Module):
@@ -213,6 +226,9 @@ class _Naming:
         leaves = [part for part in parts if isinstance(part.value, Tensor)]
         for leaf in leaves:
             self._known(leaf, known.get(leaf.name))
+        targets = next((leaf for leaf in leaves if leaf.name == TARGETS), None)
+        if targets is not None and self.batch is not None and self.batch not in self.sizes:
+            self._name(targets, 0, self.batch)
         holders = {part.place: part.value for part in parts if part.whole}
         for leaf in leaves:
             if leaf.name not in self.names and _is_layer(holders.get(leaf.place[:-1])):

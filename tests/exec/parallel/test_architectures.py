@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.exec import architectures
+from tests.exec import architectures, seeing
 from tests.oracles.ranks import world
 
 CLOSE = 1e-6
@@ -31,3 +31,19 @@ def test_a_day_with_a_part_is_one_with_the_model(name: str) -> None:
             assert day["cache"] == [placement]
             assert "past_key_values.layers.0.keys" in day["inputs"][3]
             assert day["is a"]
+
+
+@pytest.mark.parametrize("name", seeing.MODELS)
+def test_what_hears_and_sees_is_trained_and_gives_what_one_device_gives(name: str) -> None:
+    """Both train three steps; Whisper then writes 32 tokens, of which none is another one."""
+    for found in world(2).run(seeing.days, name):
+        for day in found.values():
+            assert max(day.values()) < 1e-9, found
+            assert day.get("tokens", 0) == 0
+
+
+def test_flex_attention_on_ranks_of_which_one_has_a_head_more() -> None:
+    for found in world(2).run(seeing.three_heads):
+        assert found["dp"][0] == ["S(0)"]
+        assert found["tp"][0] == ["S(1, of=3)"]
+        assert max(apart for _, apart in found.values()) < 1e-12
