@@ -30,17 +30,19 @@ from dimsolve.solver.shapes import dim_of_text
 from ..checkpoints import extents_of
 from ..communication import shared_bytes
 from ..cost import GROUPS, Costs, points_of
-from ..layout import Layout
+from ..layout import Layout, local_dims
 from ..memory import EXACT, MOVES
 from ..mesh import Mesh, part_symbol
 from ..placement import Partial, Shard
 from ..plan_data import Gradient
-from ..reshard import Collective, item_bytes, sends
+from ..reshard import Collective, conversion, item_bytes, sends
 from ..saved import Saved, saved_by
 from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
+from ..transit import Way, held_by
 from .assemble import sends_of
 from .cases import PLAIN, Case, Stored, StoredUses
+from .conversions import shape_text
 from .least_held import Hold, LeastHeld
 from .network import Edge, Network, Operator
 from .requirements import Uneven
@@ -304,6 +306,39 @@ class Formulation:
 
         found: Numbers = self.once(key, make)
         return found
+
+    def returning(self, edge: Edge, made: Sequence[int], needs: Sequence[Needs]) -> Numbers:
+        """Returns the bytes that are held while a value is made whole for the caller, beside the
+        whole: what it is made of, and what that conversion needs. Rows are the ways to make it,
+        columns what its only user needs.
+        """
+        key = "returning", edge.dims, edge.dtype, edge.gradient, tuple(made), tuple(needs)
+
+        def make() -> Numbers:
+            rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
+            found = np.array([[self._returning(edge, m, own) for own in columns] for m in rows])
+            at = {m: n for n, m in enumerate(rows)}, {own: n for n, own in enumerate(columns)}
+            return found[np.ix_([at[0][m] for m in made], [at[1][own] for own in needs])]
+
+        return self.once(key, make)
+
+    def _returning(self, edge: Edge, made: int, needs: Needs) -> int:
+        ways, names, facts = self.ways, self.mesh.names, self.network.facts
+        given = [ways.needs[n] for n in sorted(needs)]
+        step = ways.conversions.last_step(edge, ways.layouts[made], given)
+        if step is None:
+            return 0
+        before, after = step.before[step.axis], step.after[step.axis]
+        forward = conversion(before, after, step.shared).forward
+        if not forward:
+            return 0
+        shapes = [
+            local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
+        ]
+        own, whole = (self.bytes_of(shape_text(shape), edge.dtype) for shape in shapes)
+        lengths = [0 if dim is None else self.value(dim) for dim in shapes[0] or ()]
+        way = Way(names[step.axis], str(before), str(after), forward)
+        return own + held_by(way, own, whole, lengths, self.counts[step.axis])
 
     def branches(
         self, edge: Edge, made: Sequence[int | None], needs: tuple[list[Needs], ...]
@@ -570,6 +605,7 @@ class _Instance:
             self._add(producer, self._first(form.prices(edge, made, [returned]).T))
             return
         if returned:
+            self._returning(edge, producer, made, given)
             given = {user: self._with(needs, returned) for user, needs in given.items()}
         if len(given) == 1:
             ((user, needs),) = given.items()
@@ -585,6 +621,30 @@ class _Instance:
         self.edges.append((producer, number, form.prices(edge, made, sets)))
         for user, needs in given.items():
             self.edges.append((user, number, self._allowed(needs, sets)))
+
+    def _returning(
+        self, edge: Edge, producer: int, made: list[int], given: Mapping[int, list[Needs]]
+    ) -> None:
+        """What is held while the caller's largest result is brought together. That depends on two
+        operators: a node of its own stands for each kind of pairs.
+        """
+        if not self.limited or self.form.least.brought != edge.number or len(given) != 1:
+            return
+        ((user, needs),) = given.items()
+        table = self.form.returning(edge, made, needs)
+        _, first, rows = np.unique(table, return_index=True, return_inverse=True, axis=0)
+        few, columns = np.unique(table[first], return_inverse=True, axis=1)
+        rows, columns = rows.reshape(-1), columns.reshape(-1)
+        if not few.any() or few.size > self.most:
+            return
+        hub, turn = len(self.node_costs), self.form.least.times.turn
+        self.node_costs.append(self._nothing(few.size))
+        self.usages.append([])
+        self._hold(hub, turn, turn + 1, few.reshape(-1))
+        place = np.arange(few.size).reshape(few.shape)
+        for node, kinds, axis in ((producer, rows, 0), (user, columns, 1)):
+            own = [np.isin(place.reshape(-1), place.take(kind, axis)) for kind in kinds]
+            self.edges.append((node, hub, np.where(np.array(own), 0, FORBIDDEN)))
 
     def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
         key = "returned", id(needs)
