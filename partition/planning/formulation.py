@@ -401,24 +401,31 @@ class Formulation:
         found: Stored = self.once(key, lambda: self.stored.of(self, edge, given))
         return found
 
-    def dearer(self, case: Case, other: Case) -> bool:
-        """Whether no choice of operators costs less in a case than in another, memory aside: more
-        is run again, and no parameter costs less, whatever it is needed as.
+    def more(self, other: Formulation) -> int | None:
+        """Returns what a choice of operators costs more in this case than in another, at least,
+        memory aside: what is run again, and what parameters cost, whatever they are needed as.
+        Below 0 where some may cost less; None where there are too many ways to need one.
         """
-        if other.recompute and not case.recompute:
-            return False
-        if case.states == other.states:
-            return True
-        mine, theirs = self.of(case, None), self.of(other, None)
-        options = self.options()
-        for edge in self.network.edges:
-            if edge.parameter and not mine.no_cheaper(theirs, edge, options):
-                return False
-        return True
+        mine, theirs = self.case, other.case
+        if theirs.recompute and not mine.recompute:
+            return None
+        options, total = self.options(), 0
+        if mine.regions != theirs.regions:
+            for operator, own in zip(self.network.operators, options, strict=True):
+                again, once = (form.operator_costs(operator, own) for form in (self, other))
+                total += int((again - once).min(initial=FORBIDDEN))
+        differ = mine.states != theirs.states or mine.regions != theirs.regions
+        if differ and (mine.states or theirs.states):
+            for edge in self.network.edges:
+                found = self.more_for(other, edge, options) if edge.parameter else 0
+                if found is None:
+                    return None
+                total += found
+        return total
 
-    def no_cheaper(self, other: Formulation, edge: Edge, options: Kept) -> bool:
-        """Whether a parameter costs no less than in another case, whatever it is needed as; False
-        too where there are too many ways to need it.
+    def more_for(self, other: Formulation, edge: Edge, options: Kept) -> int | None:
+        """Returns what a parameter costs more than in another case, at least, whatever it is needed
+        as; None where there are too many ways to need it.
         """
         users: dict[int, list[int]] = {}
         for number, place in edge.uses:
@@ -429,14 +436,21 @@ class Formulation:
             for number, places in users.items()
         ]
         if prod(map(len, own)) > MOST_PAIRS:
-            return False
+            return None
         returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
-        for each in product(*own):
-            needs = dict(zip(users, each, strict=True))
-            costs = [form.storage(edge, needs, returned).cost for form in (self, other)]
-            if costs[0] < costs[1]:
-                return False
-        return True
+        forms = self, other
+        fixed = [form.stored.storage.is_whole(edge) for form in forms]
+        places = [[form.stored.place(user) for user in users] for form in forms]
+        alike = [tuple(map(each.index, each)) for each in places]
+        kind = edge.dims, edge.dtype, edge.gradient, returned, *map(tuple, own)
+        key = "more", self.case.states, other.case.states, *fixed, *alike, kind
+
+        def make() -> int:
+            every = [dict(zip(users, each, strict=True)) for each in product(*own)]
+            costs = [[form.storage(edge, e, returned).cost for e in every] for form in forms]
+            return min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+
+        return self.once(key, make)
 
     def text(self, text: str) -> int:
         """Returns the value of a length that is written."""
