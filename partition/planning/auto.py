@@ -169,7 +169,11 @@ FREE = 0.25
 NAMED = 0.2
 """The part of the time that is left that the named policies take, once a plan is known."""
 
-LEAST_PART = 0.3
+ENDING = 0.4
+"""What is left of the time when the named policies are asked for a plan, where nothing is decided.
+"""
+
+LEAST_PART = 0.7
 """The part of the time that is left that a case within the limit has at least: building its problem
 takes the same however many cases there are.
 """
@@ -212,7 +216,8 @@ class Rounds:
             self.clock.interrupt()
         finally:
             self.form.vocabulary.clock = Clock()
-        if self.cost == FORBIDDEN and self.bound < FORBIDDEN and self.clock.late:
+        unlimited = self.form.memory is None
+        if self.cost == FORBIDDEN and self.bound < FORBIDDEN and unlimited and self.clock.late:
             self.by_axis()
         return self
 
@@ -327,7 +332,8 @@ class Shape:
 @dataclass(slots=True)
 class Proved:
     """What is proved of a case: the best bound, with its proof, without the limit of memory and
-    with it. form: of its mesh. dearer: the number of a case that costs no more without the limit.
+    with it. form: its formulation without the limit. base: the number of another case, and what
+    this one costs more than that without the limit, at least.
     """
 
     case: Case
@@ -335,7 +341,7 @@ class Proved:
     form: Formulation
     free: tuple[int, list[Any]] = (-1, [])
     limited: tuple[int, list[Any]] = (-1, [])
-    dearer: int | None = None
+    base: tuple[int, int] | None = None
     tries: int = 0
     ended: bool = False
 
@@ -359,10 +365,10 @@ class Cases:
         return self.shapes[0].asked.memory
 
     def run(self) -> None:
-        """Searches all of them: first without the limit of memory, which is fast and bounds cases
-        that cost no less together. Within it, and where there was no time to search, the plans
-        of the named policies are what is to be undercut. No case takes the time of the others:
-        those that are not decided are searched again with what is left.
+        """Searches all of them: first without the limit of memory, which is fast, and bounds cases
+        that cost no less; then within it, those first whose bound is least. No case takes the time
+        of the others: those that are not decided are searched again with what is left. Where that
+        is not enough, the plans of the named policies are what is to be undercut.
         """
         limited = self.memory is not None
         for shape in self.shapes:
@@ -371,13 +377,9 @@ class Cases:
                 limit, least = self.memory or 0, least_of_parameters(form)
                 raise PARAMETERS_ALONE(limit=bytes_text(limit), least=bytes_text(least - 1))
             every = cases_of(self.network, shape.mesh, shape.asked)
-            self.proved += [Proved(case, shape, form) for case in every]
+            self.proved += [Proved(case, shape, form.of(case, None)) for case in every]
         for number, each in enumerate(self.proved):
-            bases = (n for n in range(number) if self._is_base(n, each.shape))
-            each.dearer = next(
-                (n for n in bases if each.form.dearer(each.case, self.proved[n].case)), None
-            )
-            if each.dearer is None:
+            if not self._derive(each):
                 own = self.clock
                 if limited:
                     own = own.part(FREE)
@@ -385,15 +387,23 @@ class Cases:
                     own = own.part(2 / (1 + len(self.proved) - number))
                 each.free = self._search(each, own, None)
                 each.ended = not limited and not own.late
-        if limited or self.clock.late:
-            self._offer_named()
-        while not self.clock.late:
+        named = False
+        while True:
             undecided = [
                 each for each in self.proved if self._bound(each) < self.cost and not each.ended
             ]
-            if not undecided:
+            left = self.clock.part(1.0).seconds
+            lost = (
+                limited and undecided and (self.best is None or left < ENDING * self.clock.seconds)
+            )
+            tried = any(each.tries for each in self.proved)
+            if not named and (self.clock.late or (lost and tried) or (limited and not undecided)):
+                named = True
+                self._offer_named()
+                continue
+            if not undecided or self.clock.late:
                 return
-            worst = min(undecided, key=lambda e: (e.tries, self._bound(e), -len(e.case.states)))
+            worst = min(undecided, key=self._order)
             share = self.clock.part(max(2 / (1 + len(undecided)), LEAST_PART))
             bound, proof = self._search(worst, share, self.memory)
             if limited and bound > worst.limited[0]:
@@ -402,10 +412,29 @@ class Cases:
                 worst.free = bound, proof
             worst.tries, worst.ended = worst.tries + 1, not share.late
 
-    def _is_base(self, number: int, shape: Shape) -> bool:
-        """Whether a case has a proof of its own without the limit, on this mesh."""
-        each = self.proved[number]
-        return each.shape is shape and each.dearer is None
+    def _order(self, each: Proved) -> tuple[int, int, bool, int]:
+        """Cases that were tried less come first, then those whose bound is less, and of equal ones
+        the one that has reached it without the limit.
+        """
+        bound = self._bound(each)
+        return each.tries, bound, each.free[0] < bound, -len(each.case.states)
+
+    def _derive(self, each: Proved) -> bool:
+        """Bounds a case by others of its mesh, without the limit; whether it costs no less than one
+        of them.
+        """
+        for number, other in enumerate(self.proved):
+            if other.shape is each.shape and other.free[0] >= 0 and other is not each:
+                more = each.form.more(other.form)
+                if more is not None and (
+                    each.base is None or self._derived(each) < other.free[0] + more
+                ):
+                    each.base = number, more
+        return each.base is not None and each.base[1] >= 0
+
+    def _derived(self, each: Proved) -> int:
+        """What a case costs at least because another one does."""
+        return -1 if each.base is None else self.proved[each.base[0]].free[0] + each.base[1]
 
     def _search(self, each: Proved, clock: Clock, memory: int | None) -> tuple[int, list[Any]]:
         """Returns a bound of a case with its proof, and takes the plan that is found."""
@@ -417,8 +446,7 @@ class Cases:
 
     def _bound(self, each: Proved) -> int:
         """What a case costs at least, as far as that is known."""
-        dearer = -1 if each.dearer is None else self.proved[each.dearer].free[0]
-        return max(each.free[0], each.limited[0], dearer)
+        return max(each.free[0], each.limited[0], self._derived(each))
 
     def _offer_named(self) -> None:
         """Takes the best plan of a named policy, with parameters stored alike along all axes; of
@@ -434,6 +462,13 @@ class Cases:
                 for plan in each.shape.named(each.case):
                     with suppress(PlanError):  # one that does not hold at these sizes is no plan
                         self._offer(plan)
+        if self.best is None and self.clock.late:
+            least = self.proved[-1]
+            form = least.form.of(least.case, self.memory)
+            found = Rounds(form, self.clock, self._walk(least))
+            found.by_axis()
+            if found.taken is not None:
+                self._offer(least.shape.make(least.case, found.taken))
 
     def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
         """What a choice costs as a plan, and by how many bytes it does not fit."""
@@ -457,19 +492,19 @@ class Cases:
 
     def records(self) -> tuple[int, list[CaseRecord]]:
         """Returns the bound for all cases together, with what shows it of each: its own proof, or
-        that of another case that costs no more without the limit.
+        that of another case without the limit.
         """
         bases: list[int | None] = []
         for each in self.proved:
             own = max(each.free[0], each.limited[0])
-            known = each.dearer is not None and self.proved[each.dearer].free[0] >= own
-            bases.append(each.dearer if known else None)
+            derived = each.base is not None and self._derived(each) >= own
+            bases.append(each.base[0] if each.base is not None and derived else None)
         bound, found = FORBIDDEN, []
         for number, (each, base) in enumerate(zip(self.proved, bases, strict=True)):
             limited = base is None and each.limited[0] > each.free[0]
             own, proof = each.limited if limited else each.free
             if base is not None:
-                own, proof = self.proved[base].free[0], []
+                own, proof = self._derived(each), []
             bound = min(bound, own)
             found.append(
                 CaseRecord(
@@ -479,7 +514,7 @@ class Cases:
                     limited=limited,
                     dearer_than=base,
                     proof=proof,
-                    free=each.free[1] if limited and number in bases else [],
+                    free=each.free[1] if proof is not each.free[1] and number in bases else [],
                 )
             )
         return bound, found
@@ -628,7 +663,7 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
             raise NotProved(f"the plan holds {held}, more than {record.memory}")
     if record.bound <= 0:
         return  # No time is below 0.
-    meshes, every = _meshes(record), list[tuple[dict[Axis, int], Formulation, Case]]()
+    meshes, every = _meshes(record), list[tuple[dict[Axis, int], Formulation]]()
     given = _given(mesh, plan.factors)
     wanted = [given] if record.ranks is None else [_counts(m) for m in meshes_of(record.ranks)]
     if given not in wanted:
@@ -650,25 +685,38 @@ def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:
             uneven=record.uneven,
         )
         form = formulation_of(network, seen, asked)
-        every += [(own, form, case) for case in cases_of(network, seen, asked)]
+        every += [(own, form.of(case, None)) for case in cases_of(network, seen, asked)]
     said = [(e.mesh, tuple(e.state.items()), e.recompute) for e in record.cases]
-    if said != [(on, case.states, case.recompute) for on, _, case in every]:
+    if said != [(on, form.case.states, form.case.recompute) for on, form in every]:
         raise NotProved("its cases are not those of the search")
-    for (on, form, case), entry in zip(every, record.cases, strict=True):
+    asked_of: dict[int, int] = {}  # bounds of cases without the limit, which bound others
+    for (on, form), entry in zip(every, record.cases, strict=True):
         if entry.dearer_than is None:
             limit = record.memory if entry.limited else None
-            check_case(form.of(case, limit), record.bound, entry.proof)
-            if entry.limited and entry.free:
-                check_case(form.of(case, None), record.bound, entry.free)
+            check_case(form.of(form.case, limit), record.bound, entry.proof)
             continue
         known = 0 <= entry.dearer_than < len(every)
         other = record.cases[entry.dearer_than] if known else entry
-        if other.dearer_than is not None or (other.limited and not other.free):
+        if not _free(other):
             raise NotProved(f"case {entry.dearer_than} is not proved without a limit")
         if list(every[entry.dearer_than][0].items()) != list(on.items()):
             raise NotProved(f"case {entry.dearer_than} is of another mesh")
-        if not form.dearer(case, every[entry.dearer_than][2]):
+        more = form.more(every[entry.dearer_than][1])
+        if more is None:
             raise NotProved(f"a case may cost less than case {entry.dearer_than}")
+        known_of = asked_of.get(entry.dearer_than, 0)
+        asked_of[entry.dearer_than] = max(known_of, record.bound - more)
+    for number, bound in asked_of.items():
+        entry = record.cases[number]
+        alone = entry.dearer_than is None and not entry.limited
+        if bound > (record.bound if alone else 0):
+            check_case(every[number][1], bound, _free(entry))
+
+
+def _free(entry: CaseRecord) -> list[Any]:
+    """The proof of a case without the limit."""
+    alone = entry.dearer_than is None and not entry.limited
+    return entry.proof if alone else entry.free
 
 
 def _fixed(plan: PlanData, mesh: Mesh, other: Mesh) -> dict[Axis, State]:

@@ -228,6 +228,23 @@ class SharedConversions:
         one.serve(uses)
         return [each.step for each in one.by_id.values()]
 
+    def last_step(
+        self, edge: Edge, made: Layout, needs: Sequence[tuple[Layout, Flags]]
+    ) -> Step | None:
+        """Returns the step that makes a value whole for the caller, when all operators have run;
+        None where there is none, or one of these needs of operators comes by it.
+        """
+        whole = Use((Replicate(),) * len(self.counts), (False,) * len(self.counts), "caller")
+        one = _OfOneValue(self, edge, made, 0, False)
+        sources = one.serve([*(Use(*need, str(n)) for n, need in enumerate(needs)), whole])
+        last = sources.pop("caller")
+        for source in sources.values():
+            while source in one.by_id:
+                if source == last:
+                    return None
+                source = one.by_id[source].source
+        return one.by_id[last].step if last in one.by_id else None
+
 
 class _OfOneValue:
     """The conversions of one value, counted from ``number``. first: whether a gradient is summed

@@ -30,17 +30,19 @@ from dimsolve.solver.shapes import dim_of_text
 from ..checkpoints import extents_of
 from ..communication import shared_bytes
 from ..cost import GROUPS, Costs, points_of
-from ..layout import Layout
+from ..layout import Layout, local_dims
 from ..memory import EXACT, MOVES
 from ..mesh import Mesh, part_symbol
 from ..placement import Partial, Shard
 from ..plan_data import Gradient
-from ..reshard import Collective, item_bytes, sends
+from ..reshard import Collective, conversion, item_bytes, sends
 from ..saved import Saved, saved_by
 from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
+from ..transit import Way, held_by
 from .assemble import sends_of
 from .cases import PLAIN, Case, Stored, StoredUses
+from .conversions import shape_text
 from .least_held import Hold, LeastHeld
 from .network import Edge, Network, Operator
 from .requirements import Uneven
@@ -305,6 +307,39 @@ class Formulation:
         found: Numbers = self.once(key, make)
         return found
 
+    def returning(self, edge: Edge, made: Sequence[int], needs: Sequence[Needs]) -> Numbers:
+        """Returns the bytes that are held while a value is made whole for the caller, beside the
+        whole: what it is made of, and what that conversion needs. Rows are the ways to make it,
+        columns what its only user needs.
+        """
+        key = "returning", edge.dims, edge.dtype, edge.gradient, tuple(made), tuple(needs)
+
+        def make() -> Numbers:
+            rows, columns = list(dict.fromkeys(made)), list(dict.fromkeys(needs))
+            found = np.array([[self._returning(edge, m, own) for own in columns] for m in rows])
+            at = {m: n for n, m in enumerate(rows)}, {own: n for n, own in enumerate(columns)}
+            return found[np.ix_([at[0][m] for m in made], [at[1][own] for own in needs])]
+
+        return self.once(key, make)
+
+    def _returning(self, edge: Edge, made: int, needs: Needs) -> int:
+        ways, names, facts = self.ways, self.mesh.names, self.network.facts
+        given = [ways.needs[n] for n in sorted(needs)]
+        step = ways.conversions.last_step(edge, ways.layouts[made], given)
+        if step is None:
+            return 0
+        before, after = step.before[step.axis], step.after[step.axis]
+        forward = conversion(before, after, step.shared).forward
+        if not forward:
+            return 0
+        shapes = [
+            local_dims(edge.dims, each, self.counts, facts) for each in (step.before, step.after)
+        ]
+        own, whole = (self.bytes_of(shape_text(shape), edge.dtype) for shape in shapes)
+        lengths = [0 if dim is None else self.value(dim) for dim in shapes[0] or ()]
+        way = Way(names[step.axis], str(before), str(after), forward)
+        return own + held_by(way, own, whole, lengths, self.counts[step.axis])
+
     def branches(
         self, edge: Edge, made: Sequence[int | None], needs: tuple[list[Needs], ...]
     ) -> tuple[Numbers, list[Numbers]]:
@@ -366,24 +401,31 @@ class Formulation:
         found: Stored = self.once(key, lambda: self.stored.of(self, edge, given))
         return found
 
-    def dearer(self, case: Case, other: Case) -> bool:
-        """Whether no choice of operators costs less in a case than in another, memory aside: more
-        is run again, and no parameter costs less, whatever it is needed as.
+    def more(self, other: Formulation) -> int | None:
+        """Returns what a choice of operators costs more in this case than in another, at least,
+        memory aside: what is run again, and what parameters cost, whatever they are needed as.
+        Below 0 where some may cost less; None where there are too many ways to need one.
         """
-        if other.recompute and not case.recompute:
-            return False
-        if case.states == other.states:
-            return True
-        mine, theirs = self.of(case, None), self.of(other, None)
-        options = self.options()
-        for edge in self.network.edges:
-            if edge.parameter and not mine.no_cheaper(theirs, edge, options):
-                return False
-        return True
+        mine, theirs = self.case, other.case
+        if theirs.recompute and not mine.recompute:
+            return None
+        options, total = self.options(), 0
+        if mine.regions != theirs.regions:
+            for operator, own in zip(self.network.operators, options, strict=True):
+                again, once = (form.operator_costs(operator, own) for form in (self, other))
+                total += int((again - once).min(initial=FORBIDDEN))
+        differ = mine.states != theirs.states or mine.regions != theirs.regions
+        if differ and (mine.states or theirs.states):
+            for edge in self.network.edges:
+                found = self.more_for(other, edge, options) if edge.parameter else 0
+                if found is None:
+                    return None
+                total += found
+        return total
 
-    def no_cheaper(self, other: Formulation, edge: Edge, options: Kept) -> bool:
-        """Whether a parameter costs no less than in another case, whatever it is needed as; False
-        too where there are too many ways to need it.
+    def more_for(self, other: Formulation, edge: Edge, options: Kept) -> int | None:
+        """Returns what a parameter costs more than in another case, at least, whatever it is needed
+        as; None where there are too many ways to need it.
         """
         users: dict[int, list[int]] = {}
         for number, place in edge.uses:
@@ -394,14 +436,21 @@ class Formulation:
             for number, places in users.items()
         ]
         if prod(map(len, own)) > MOST_PAIRS:
-            return False
+            return None
         returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
-        for each in product(*own):
-            needs = dict(zip(users, each, strict=True))
-            costs = [form.storage(edge, needs, returned).cost for form in (self, other)]
-            if costs[0] < costs[1]:
-                return False
-        return True
+        forms = self, other
+        fixed = [form.stored.storage.is_whole(edge) for form in forms]
+        places = [[form.stored.place(user) for user in users] for form in forms]
+        alike = [tuple(map(each.index, each)) for each in places]
+        kind = edge.dims, edge.dtype, edge.gradient, returned, *map(tuple, own)
+        key = "more", self.case.states, other.case.states, *fixed, *alike, kind
+
+        def make() -> int:
+            every = [dict(zip(users, each, strict=True)) for each in product(*own)]
+            costs = [[form.storage(edge, e, returned).cost for e in every] for form in forms]
+            return min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+
+        return self.once(key, make)
 
     def text(self, text: str) -> int:
         """Returns the value of a length that is written."""
@@ -570,6 +619,7 @@ class _Instance:
             self._add(producer, self._first(form.prices(edge, made, [returned]).T))
             return
         if returned:
+            self._returning(edge, producer, made, given)
             given = {user: self._with(needs, returned) for user, needs in given.items()}
         if len(given) == 1:
             ((user, needs),) = given.items()
@@ -585,6 +635,30 @@ class _Instance:
         self.edges.append((producer, number, form.prices(edge, made, sets)))
         for user, needs in given.items():
             self.edges.append((user, number, self._allowed(needs, sets)))
+
+    def _returning(
+        self, edge: Edge, producer: int, made: list[int], given: Mapping[int, list[Needs]]
+    ) -> None:
+        """What is held while the caller's largest result is brought together. That depends on two
+        operators: a node of its own stands for each kind of pairs.
+        """
+        if not self.limited or self.form.least.brought != edge.number or len(given) != 1:
+            return
+        ((user, needs),) = given.items()
+        table = self.form.returning(edge, made, needs)
+        _, first, rows = np.unique(table, return_index=True, return_inverse=True, axis=0)
+        few, columns = np.unique(table[first], return_inverse=True, axis=1)
+        rows, columns = rows.reshape(-1), columns.reshape(-1)
+        if not few.any() or few.size > self.most:
+            return
+        hub, turn = len(self.node_costs), self.form.least.times.turn
+        self.node_costs.append(self._nothing(few.size))
+        self.usages.append([])
+        self._hold(hub, turn, turn + 1, few.reshape(-1))
+        place = np.arange(few.size).reshape(few.shape)
+        for node, kinds, axis in ((producer, rows, 0), (user, columns, 1)):
+            own = [np.isin(place.reshape(-1), place.take(kind, axis)) for kind in kinds]
+            self.edges.append((node, hub, np.where(np.array(own), 0, FORBIDDEN)))
 
     def _with(self, needs: list[Needs], returned: Needs) -> list[Needs]:
         key = "returned", id(needs)

@@ -136,6 +136,22 @@ class LeastHeld:
                 found += _apart(memory)
         return found
 
+    @property
+    def brought(self) -> int | None:
+        """The value that is brought to the caller after all others, when all operators have run:
+        what holds meanwhile holds beside all that is there at the turn. None where it has no memory
+        of its own, or is counted otherwise.
+        """
+        results = [v for v in self.network.graph.outputs.values() if isinstance(v.type, TensorType)]
+        if not results:
+            return None
+        *before, last = [self.network.number_of(value, None) for value in results]
+        edge = self.network.edges[last]
+        skipped = any(self.network.operators[n].skipped for n, _ in edge.uses)
+        if skipped or last in (*before, *self.inflated) or self.memory[last].given:
+            return None
+        return last
+
     def runs_backward(self, operator: Operator) -> bool:
         """Whether an operator has a backward pass in the step."""
         return any(out in self.reached for out in operator.outputs if out is not None)

@@ -16,7 +16,7 @@ answer is the best choice so far, and the bound is what was proved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import highspy
@@ -52,6 +52,9 @@ PASSES = 10
 
 STALLED = 6
 """How often prices may change in vain."""
+
+LUMP = 0.1
+"""The part of the limit from which on what one node holds is decided first."""
 
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
@@ -110,7 +113,8 @@ def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, li
 @dataclass(slots=True)
 class Search:
     """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
-    undercut, which is less where it is guessed that something is.
+    undercut, which is less where it is guessed that something is. whole: whether no case was split
+    off yet.
     """
 
     problem: Problem
@@ -120,12 +124,16 @@ class Search:
     target: int = FORBIDDEN
     scale: int = 1
     cost: int = FORBIDDEN
+    whole: bool = True
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
         self.cost = self.target
         if start is not None:
             self.offer(start)
+        lump = self.lump() if self.whole and self.alike else None
+        if lump is not None:
+            return self.apart(*lump)
         known = self.without_limit() if self.problem.limit is not None and self.alike else None
         if known is not None and (known.bound >= self.target or self.late):
             return Answer(self.best, self.cost, min(known.bound, self.cost), known.steps)
@@ -142,6 +150,45 @@ class Search:
             return Answer(self.best, self.cost, *self.better(self.least(), known))
         found = min(bound, self.cost), core.__dict__.get("steps", [])
         return Answer(self.best, self.cost, *self.better(found, known))
+
+    def lump(self) -> tuple[int, Any] | None:
+        """The node that decides most of what is held, where that is a large part of the limit and
+        its options cost the same: with the options that hold little. Prices would mix both kinds.
+        """
+        problem, known = self.problem, dict[Any, tuple[int, Any]]()
+        best: tuple[int, int, Any] = (int(LUMP * (problem.limit or 0)), 0, None)
+        for i, (own, usages) in enumerate(zip(problem.costs, problem.usages, strict=True)):
+            for _, _, usage in usages if problem.limit is not None else ():
+                key = id(own), id(usage)
+                if key not in known:
+                    known[key] = 0, None
+                    alive = own < FORBIDDEN
+                    if alive.sum() > 1 and np.ptp(own[alive]) == 0:
+                        levels = np.unique(usage[alive])
+                        gap = np.diff(levels, append=levels[-1])
+                        low = alive & (usage <= levels[int(gap.argmax())])
+                        known[key] = int(gap.max()), low
+                if known[key][0] > best[0]:
+                    best = known[key][0], i, known[key][1]
+        return None if best[2] is None else (best[1], best[2])
+
+    def apart(self, node: int, low: Any) -> Answer:
+        """Searches two cases: the node takes an option that holds little, or another one."""
+        own = self.problem.costs[node]
+        groups, bound, proofs = [], self.target, []
+        for group in (low, (own < FORBIDDEN) & ~low):
+            costs = list(self.problem.costs)
+            costs[node] = np.where(group, own, FORBIDDEN)
+            case = replace(self.problem, costs=tuple(costs))
+            search = Search(case, self.clock, self.work, target=self.target, whole=False)
+            answer = search.run(None)
+            if answer.chosen is not None:
+                self.offer(answer.chosen)
+            bound = min(bound, answer.bound)
+            groups.append(np.flatnonzero(group).tolist())
+            proofs.append(answer.steps)
+        bound = min(bound, self.cost)
+        return Answer(self.best, self.cost, bound, [["split", node, groups, proofs]])
 
     @property
     def alike(self) -> bool:
@@ -189,11 +236,11 @@ class Search:
             cost = self.scale * self.problem.cost(answer.chosen)
             cuts.append((float(cost), held))
             rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
-            prices, reached = master(
-                rows, times, 4 * max(c for c, _ in cuts) / max(limit, 1), limit
-            )
+            before, box = prices, 4 * max(c for c, _ in cuts) / max(limit, 1)
+            prices, reached = master(rows, times, box, limit)
             prices = {t: p for t, p in prices.items() if p}
-            if reached <= self.scale * best.bound * (1 + 1e-6) or not prices:
+            done = reached <= self.scale * best.bound * (1 + 1e-6)
+            if done or not prices or prices == before:  # prices are whole numbers
                 break
         return best
 
@@ -716,6 +763,7 @@ class Dual:
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, int]]] = []
         prices: Prices = dict(self.start)
+        tried: list[Prices] = []
         best: tuple[Prices, float] = ({}, -np.inf)
         for _ in range(60):
             prices = {t: float(int(p)) for t, p in prices.items()}
@@ -746,8 +794,9 @@ class Dual:
             known = min(search.target * self.weight - best[1], 4 * abs(best[1]))
             if reached - best[1] <= max(0.5 * self.weight, 1e-4 * known, 0.5):
                 break
-            if search.late:
+            if search.late or prices in tried:
                 break
+            tried.append(prices)
         return best
 
 
