@@ -201,7 +201,7 @@ class OperatorClass:
         self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
         self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
-        self._unevens: dict[tuple[int, Dim], Choice | Refusal] = {}
+        self._unevens: dict[tuple[int, Dim, bool], Choice | Refusal] = {}
         self._locals: dict[tuple[int, Dim, str], OperatorClass] = {}
 
     def _local(self, name: str, length: Dim) -> Dim:
@@ -325,21 +325,23 @@ class OperatorClass:
             inputs, outputs, rule.name, blocks, segments, number, requirements, parts=parts
         )
 
-    def uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+    def uneven(self, choice: Choice, units: Dim, *, weighed: bool = False) -> Choice | Refusal:
         """Returns the choice that deals out so many units as they come, as torch's ``chunk`` does,
         in place of one that cuts equal parts: what is right for a part of every unit is right for
-        runs of them, where the rule holds for unequal parts.
+        runs of them, where the rule holds for unequal parts. weighed: also by a rule that is for
+        such parts only, as a mean has. (A batch needs it. Widths are averaged by norms, which a
+        policy that cuts parameters leaves whole.)
         """
-        key = (id(choice), units)
+        key = (id(choice), units, weighed)
         if key not in self._unevens:
-            self._unevens[key] = self._uneven(choice, units)
+            self._unevens[key] = self._uneven(choice, units, weighed)
         return self._unevens[key]
 
-    def _uneven(self, choice: Choice, units: Dim) -> Choice | Refusal:
+    def _uneven(self, choice: Choice, units: Dim, weighed: bool) -> Choice | Refusal:
         name = choice.name
         if name is None:
             return Refusal("a partial value is not cut")
-        if choice.parts != "any":
+        if weighed and choice.parts != "any":
             dealt = self.split(name, choice.blocks, choice.segments, unequal=True)
             choice = dealt if isinstance(dealt, Choice) and dealt.parts == "any" else choice
         if choice.parts == "equal":

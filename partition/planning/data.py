@@ -149,7 +149,7 @@ def _dealt(
         if not choice.requirements:
             found[number] = choice
             continue
-        dealt = state.classes[number].uneven(choice, length)
+        dealt = state.classes[number].uneven(choice, length, weighed=True)
         if isinstance(dealt, Choice) and requirements.lacks_units(dealt):
             dealt = Refusal(f"it does not run with nothing of {dealt.name}", dealt.name)
         if isinstance(dealt, Refusal):

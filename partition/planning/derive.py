@@ -273,7 +273,7 @@ def _found_uneven(op_class: OperatorClass, split: Split, texts: Texts) -> Choice
         [str(p.even) if isinstance(p, Shard) else t for p, t in zip(placed, texts, strict=True)]
     )
     found = _found(op_class, split.model_copy(update={"of": "0", "unit": "1"}), equal)
-    return op_class.uneven(found, units) if isinstance(found, Choice) else found
+    return op_class.uneven(found, units, weighed=True) if isinstance(found, Choice) else found
 
 
 def _offered(op_class: OperatorClass, split: Split, texts: Texts) -> Iterator[Choice | Refusal]:

@@ -196,7 +196,7 @@ def _dealt(
     for every in ([*choice.requirements, *needs], choice.requirements):
         units = units_of(every, requirements.uneven, state.network.facts)
         if units != 1:
-            dealt = state.classes[number].uneven(choice, units)
+            dealt = state.classes[number].uneven(choice, units, weighed=True)
             if isinstance(dealt, Choice) and requirements.lacks_units(dealt):
                 reason = f"{units} units over {count} ranks leave one with nothing of {choice.name}"
                 return Refusal(reason, choice.name)

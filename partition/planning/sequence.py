@@ -107,10 +107,12 @@ def _exchange(state: AxisState, requirements: Requirements, number: int) -> bool
 def _sequence(state: AxisState) -> Candidate:
     """The sequence, as far as it could be cut were nothing decided."""
     batch, candidates = batch_of(state, [False] * len(state.fixed))
+    # Another axis may cut the batch into unequal parts, so that it is none that can be cut.
+    is_batch = batch.is_named or not _is_named(batch)
     others = [
         each
         for each in candidates
-        if not set(each.names) & set(batch.names)
+        if not (is_batch and set(each.names) & set(batch.names))
         and (_is_named(each) or each.work >= SHARE * batch.work)
     ]
     if not others:

@@ -229,6 +229,14 @@ def test_a_part_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
         assert same_state
 
 
+@pytest.mark.parametrize("kind", ["turned", "like"])
+def test_of_one_row_the_order_in_memory_is_that_of_the_trace(kind: str) -> None:
+    """A dimension of one element does not tell what lies within it."""
+    for difference, same_state in world(2).run(programs.as_one_device, kind, "dp", rows=2):
+        assert difference < 1e-12
+        assert same_state
+
+
 def test_what_has_no_mask_is_refused_where_it_is_cut() -> None:
     for text in world(2).run(programs.as_one_device, "alpha", "tp"):
         assert text == (

@@ -132,6 +132,33 @@ def test_a_loss_in_float32_over_rows_of_any_number(name: str) -> None:
     assert unequal_architectures.trained(given, plan, wide=False).difference <= 1e-9
 
 
+@pytest.mark.parametrize("kind", ["mean", "losses", "deviation"])
+def test_means_and_recurrent_layers_take_batches_of_any_size(kind: str) -> None:
+    """Over three ranks five rows are 2, 2 and 1, four are 2, 2 and none."""
+    model, given = uneven_models.averaged(kind)
+    dynamic = {name: {0: "batch"} for name in given}
+    plan = plan_of(model, given, dynamic, {"dp": 3}, uneven="allow")
+    assert plan.uneven and not plan.conditions
+
+    def work(part: ParallelModule) -> list[bool]:
+        run = CheckedRun(part, deepcopy(model))
+        batches = [{name: x[:rows] for name, x in given.items()} for rows in (5, 4, 3, 2, 6)]
+        steps = [run.step(batch).differences for batch in batches]
+        return [each is not None and each.ok for each in steps]
+
+    for rank in parts(model, plan, {"dp": 3}, work):
+        assert rank == [True] * 5
+
+
+def test_a_batch_and_a_sequence_are_both_dealt_out() -> None:
+    pytest.importorskip("transformers")
+    given = unequal_architectures.built("llama")
+    graph = ds.trace(given.model, kwargs=given.example, dynamic=given.names)
+    plan = ds.plan(graph, {"dp": 2, "cp": 2}, uneven="allow")
+    assert set(plan.conditions) <= {"batch >= 2", "seq >= 2"}
+    assert unequal_architectures.trained(given, plan).difference <= 1e-9
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_parameters_are_dealt_out(dtype: torch.dtype) -> None:
     model, example = uneven_models.tiny().to(dtype), uneven_models.batch()

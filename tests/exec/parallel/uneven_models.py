@@ -122,3 +122,35 @@ def odd_heads() -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
     model = GPT2LMHeadModel(config)
     model.loss_type = "ForCausalLM"
     return model.double(), {"input_ids": ids, "labels": ids}, {"input_ids": names, "labels": names}
+
+
+class Averaged(nn.Module):
+    """Batch norm, a recurrent layer, and a loss that is a mean or a deviation over the batch."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.up, self.norm = nn.Linear(6, 8), nn.BatchNorm1d(8)
+        self.layer, self.down = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 6)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        h = self.norm(self.up(x).transpose(1, 2)).transpose(1, 2)
+        out = self.down(self.layer(h)[0])
+        match self.kind:
+            case "mean":
+                return ((out - y) ** 2).mean()
+            case "losses":
+                likely = nn.functional.kl_div(
+                    out.log_softmax(-1), y.softmax(-1), reduction="batchmean"
+                )
+                smooth = nn.functional.smooth_l1_loss(input=out, target=y)
+                return likely + smooth + nn.functional.mse_loss(out, y)
+            case _:
+                return ((out - y) ** 2).mean(dim=(1, 2)).std() + out.var()
+
+
+def averaged(kind: str) -> tuple[Averaged, dict[str, Tensor]]:
+    """Returns the model in float64, and a call with six rows."""
+    torch.manual_seed(0)
+    given = {name: torch.randn(6, 5, 6).double() for name in ("x", "y")}
+    return Averaged(kind).double(), given
