@@ -647,7 +647,7 @@ def _compiled(
         compiled = torch.compile(_fresh_code(model), backend=hook, fullgraph=True)
         try:
             with ExitStack() as stack:
-                stack.enter_context(_settings(default))
+                stack.enter_context(_settings(default, owner))
                 stack.enter_context(_tensors_on_meta(device))
                 stack.enter_context(noting_reads(backend.reads))
                 stack.enter_context(_numbers_of_python(owner))
@@ -724,7 +724,7 @@ def _fresh_code(model: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _settings(device: str | None) -> Iterator[None]:
+def _settings(device: str | None, model: Any) -> Iterator[None]:
     """Sizes of 1 and equal sizes are not special, unless the model asks. What is not said to be
     dynamic is fixed, whatever was captured before. Logging does not break the graph.
     """
@@ -742,7 +742,7 @@ def _settings(device: str | None) -> Iterator[None]:
         fixed = {"automatic_dynamic_shapes": False, "specialize_float": True}
         stack.enter_context(config.patch({name: ignored, **fixed}))
         stack.enter_context(shapes.patch(backed_size_oblivious=True, use_duck_shape=False))
-        stack.enter_context(read_through())
+        stack.enter_context(read_through(model))
         if device is not None:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(torch.enable_grad())

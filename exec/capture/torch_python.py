@@ -14,6 +14,7 @@ calls torch's function.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
@@ -41,7 +42,7 @@ ARGUMENTS_OF_CHECKPOINT = "arguments_of_checkpoint"
 
 
 @contextmanager
-def read_through() -> Iterator[None]:
+def read_through(model: Any = None) -> Iterator[None]:
     """A block in which torch.compile reads through torch's Python."""
     stand_ins = _stand_ins()
     in_graph = dict.fromkeys(stand_ins.values(), TorchInGraphFunctionVariable)
@@ -56,11 +57,47 @@ def read_through() -> Iterator[None]:
         stack.enter_context(patch.object(batchnorm._BatchNorm, "forward", _batch_norm))
         stack.enter_context(patch.object(_Spectral, "_power_method", _power_method))
         stack.enter_context(patch.object(_Checkpoint, "_call_function", _call_checkpoint))
+        configuration: Any = sys.modules.get("transformers.configuration_utils")
+        if COPIES and configuration is not None:
+            stack.enter_context(_copied_before(model, configuration.PreTrainedConfig))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
         yield
+
+
+BUILD = torch.torch_version.TorchVersion(torch.__version__)
+COPIES = BUILD < "2.13"
+"""Whether this build of torch captures no ``copy.deepcopy``, by which T5 has the settings of its
+decoder.
+"""
+
+
+@contextmanager
+def _copied_before(model: Any, kind: Any) -> Iterator[None]:
+    """Lets a model's settings have at hand what they would copy while the model is captured."""
+    plain, modules = kind.get_text_config, getattr(model, "modules", None)
+    settings = [getattr(each, "config", None) for each in modules()] if callable(modules) else []
+    known = {id(each): each for each in settings if isinstance(each, kind)}
+    for each in known.values():
+        copies = {decoder: plain(each, decoder=decoder) for decoder in (None, False, True)}
+        each.__dict__[_COPIES] = copies
+
+    def get_text_config(self: Any, decoder: Any = None, encoder: Any = None) -> Any:
+        if encoder is None and _COPIES in self.__dict__:
+            return self.__dict__[_COPIES][decoder]
+        return plain(self, decoder, encoder)
+
+    try:
+        with patch.object(kind, "get_text_config", get_text_config):
+            yield
+    finally:
+        for each in known.values():
+            each.__dict__.pop(_COPIES, None)
+
+
+_COPIES = "_dimsolve_text_configs"
 
 
 @lru_cache(maxsize=1)
@@ -175,6 +212,19 @@ def _cov(input: Any, *args: Any, **kwargs: Any) -> Any:
     return x @ x.mT if x.dim() == 2 else x.sum()
 
 
+def _cross_entropy(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """The shape of ``cross_entropy``, of which torch before 2.12 fixes the number of rows where the
+    target is probabilities.
+    """
+    if target.dtype != input.dtype:
+        return _plain_cross_entropy(input, target, *args, **kwargs)
+    rows = (input * target).sum(1 if input.dim() > 1 else 0)
+    return rows if kwargs.get("reduction", "mean") == "none" else rows.sum()
+
+
+_plain_cross_entropy = functional.cross_entropy
+
+
 def _gaussian_nll_loss(
     input: Any,
     target: Any,
@@ -199,6 +249,8 @@ def _stand_ins() -> dict[tuple[Any, str], Callable[..., Any]]:
         (torch, "corrcoef"): lambda *args, **kwargs: _cov(*args, **kwargs),
         (functional, "gaussian_nll_loss"): _gaussian_nll_loss,
     }
+    if BUILD < "2.12":
+        found[functional, "cross_entropy"] = _cross_entropy
     for (home, name), stand_in in found.items():
         stand_in.__module__, stand_in.__name__ = home.__name__, name
         stand_in.__qualname__ = name

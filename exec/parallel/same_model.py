@@ -118,7 +118,7 @@ class PartAttributeError(LoweringError, AttributeError):
 
 
 SETTINGS = frozenset(
-    "stride padding dilation kernel_size padding_mode eps momentum p inplace".split()
+    {"stride", "padding", "dilation", "kernel_size", "padding_mode", "eps", "momentum", "p"}
 )
 """Attributes of torch's modules that say how they compute, and nothing of how large they are:
 Whisper counts what its convolutions leave of a sound by their strides.

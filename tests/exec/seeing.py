@@ -4,7 +4,7 @@
     detr        pictures in, boxes out: a loss that pairs them with what is there is the caller's
 
 DETR in training mode asks its data whether all are finite, and clamps them where not: that is
-refused, and what trains is the model in evaluation mode, in which it has no dropout and asks nothing.
+refused, and what trains is the model in evaluation mode, which drops nothing and asks nothing.
 """
 
 from __future__ import annotations
