@@ -169,14 +169,14 @@ FREE = 0.25
 NAMED = 0.2
 """The part of the time that is left that the named policies take, once a plan is known."""
 
-WITHIN = 0.6
+WITHIN = 0.7
 """What is left of the time when the search within the limit begins, at least."""
 
 ENDING = 0.4
 """What is left of the time when the named policies are asked for a plan, where nothing is decided.
 """
 
-LEAST_PART = 0.7
+LEAST_PART = 0.6
 """The part of the time that is left that a case within the limit has at least: building its problem
 takes the same however many cases there are.
 """
