@@ -333,10 +333,10 @@ class CaseRecord(Model):
     case of a search; and what was proved of it.
 
     limited: whether the proof takes the limit of memory into account. dearer_than: the number of a
-    case that costs no more without a limit, whatever the operators do; its proof is one for this
-    case too. proof: the steps that `dimsolve.partition.search.check` checks, of every round. free:
-    where the proof takes the limit into account and other cases are dearer than this one, the proof
-    without a limit.
+    case that costs no more without a limit, or more by a known number at most, whatever the
+    operators do; its proof is one for this case too. proof: the steps that
+    `dimsolve.partition.search.check` checks, of every round. free: where that takes the limit into
+    account, or another case has it, and others go by this one, a proof without a limit.
     """
 
     mesh: dict[Axis, int]

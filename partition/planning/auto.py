@@ -169,11 +169,14 @@ FREE = 0.25
 NAMED = 0.2
 """The part of the time that is left that the named policies take, once a plan is known."""
 
+WITHIN = 0.7
+"""What is left of the time when the search within the limit begins, at least."""
+
 ENDING = 0.4
 """What is left of the time when the named policies are asked for a plan, where nothing is decided.
 """
 
-LEAST_PART = 0.7
+LEAST_PART = 0.6
 """The part of the time that is left that a case within the limit has at least: building its problem
 takes the same however many cases there are.
 """
@@ -379,7 +382,10 @@ class Cases:
             every = cases_of(self.network, shape.mesh, shape.asked)
             self.proved += [Proved(case, shape, form.of(case, None)) for case in every]
         for number, each in enumerate(self.proved):
-            if not self._derive(each):
+            known = self._derive(each)
+            if limited and each.base is not None and self._left < WITHIN:
+                continue  # its bound is a weaker one, but a plan within the limit comes first
+            if not known:
                 own = self.clock
                 if limited:
                     own = own.part(FREE)
@@ -392,12 +398,9 @@ class Cases:
             undecided = [
                 each for each in self.proved if self._bound(each) < self.cost and not each.ended
             ]
-            left = self.clock.part(1.0).seconds
-            lost = (
-                limited and undecided and (self.best is None or left < ENDING * self.clock.seconds)
-            )
             tried = any(each.tries for each in self.proved)
-            if not named and (self.clock.late or (lost and tried) or (limited and not undecided)):
+            short = limited and tried and (self.best is None or self._left < ENDING)
+            if not named and (self.clock.late or (undecided and short)):
                 named = True
                 self._offer_named()
                 continue
@@ -411,6 +414,11 @@ class Cases:
             if not limited and bound > worst.free[0]:
                 worst.free = bound, proof
             worst.tries, worst.ended = worst.tries + 1, not share.late
+
+    @property
+    def _left(self) -> float:
+        """The part of the time that is left."""
+        return self.clock.part(1.0).seconds / max(self.clock.seconds, 1e-9)
 
     def _order(self, each: Proved) -> tuple[int, int, bool, int]:
         """Cases that were tried less come first, then those whose bound is less, and of equal ones

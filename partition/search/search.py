@@ -113,8 +113,8 @@ def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, li
 @dataclass(slots=True)
 class Search:
     """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
-    undercut, which is less where it is guessed that something is. whole: whether no case was split
-    off yet.
+    undercut, which is less where it is guessed that something is. whole: whether what holds
+    much may be searched apart.
     """
 
     problem: Problem
@@ -173,14 +173,16 @@ class Search:
         return None if best[2] is None else (best[1], best[2])
 
     def apart(self, node: int, low: Any) -> Answer:
-        """Searches two cases: the node takes an option that holds little, or another one."""
+        """Searches two cases: the node takes an option that holds little, or another one. Of little
+        there may be more such nodes.
+        """
         own = self.problem.costs[node]
         groups, bound, proofs = [], self.target, []
-        for group in (low, (own < FORBIDDEN) & ~low):
+        for little, group in ((True, low), (False, (own < FORBIDDEN) & ~low)):
             costs = list(self.problem.costs)
             costs[node] = np.where(group, own, FORBIDDEN)
             case = replace(self.problem, costs=tuple(costs))
-            search = Search(case, self.clock, self.work, target=self.target, whole=False)
+            search = Search(case, self.clock, self.work, target=self.target, whole=little)
             answer = search.run(None)
             if answer.chosen is not None:
                 self.offer(answer.chosen)
