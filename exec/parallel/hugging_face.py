@@ -188,20 +188,27 @@ def _saving(kind: Any) -> Method:
     return save_pretrained
 
 
-def _encoder(kind: Any) -> Method:
-    """Returns the model's ``get_encoder`` for a part: modules of a part have no methods, and
-    transformers asks them, so the model's modules are asked, and the part's of that path is given.
+def _finding(name: str) -> Callable[[Any], Method]:
+    """Returns what makes a method that finds a module of the model, as ``get_encoder`` does, for a
+    part: modules of a part have no methods, and transformers asks them, so the model's modules are
+    asked, and the part's of that path is given.
     """
 
-    @wraps(kind.get_encoder)
-    def get_encoder(self: Any, *args: Any, **kwargs: Any) -> Any:
-        whole = self._programs.on_demand.model
-        if whole is None:
-            return kind.get_encoder(self, *args, **kwargs)
-        found = kind.get_encoder(whole, *args, **kwargs)
-        return self.get_submodule(next(n for n, each in whole.named_modules() if each is found))
+    def make(kind: Any) -> Method:
+        method: Method = getattr(kind, name)
 
-    return get_encoder
+        @wraps(method)
+        def find(self: Any, *args: Any, **kwargs: Any) -> Any:
+            whole = self._programs.on_demand.model
+            if whole is None:
+                return method(self, *args, **kwargs)
+            found = method(whole, *args, **kwargs)
+            path = next((path for path, each in whole.named_modules() if each is found), None)
+            return found if path is None else self.get_submodule(path)
+
+        return find
+
+    return make
 
 
 def _is_of_peft(kind: Any) -> bool:
@@ -211,11 +218,14 @@ def _is_of_peft(kind: Any) -> bool:
     return any(base.__module__.partition(".")[0] == "peft" for base in kind.__mro__)
 
 
+_FINDING = ("get_encoder", "get_decoder", "get_input_embeddings", "get_output_embeddings")
+"""Methods that return a module of the model, or none."""
+
 _METHODS = (
     ("generate", "generate", _generating),
     ("_prepare_cache_for_generation", "_prepare_cache_for_generation", _preparing),
     ("_reorder_cache", "generate", _reordering),
-    ("get_encoder", "get_encoder", _encoder),
+    *((name, name, _finding(name)) for name in _FINDING),
     ("save_pretrained", "save_pretrained", _saving),
 )
 """What a part has, of classes that have what, and what makes it."""

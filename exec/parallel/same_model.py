@@ -119,9 +119,11 @@ class PartAttributeError(LoweringError, AttributeError):
 
 SETTINGS = frozenset(
     {"stride", "padding", "dilation", "kernel_size", "padding_mode", "eps", "momentum", "p"}
+    | {"main_input_name"}
 )
-"""Attributes of torch's modules that say how they compute, and nothing of how large they are:
-Whisper counts what its convolutions leave of a sound by their strides.
+"""Attributes of modules that say how they compute, or are called, and nothing of how large they
+are: transformers counts what Whisper's convolutions leave of a sound by their strides, and asks
+encoders for the name of their input.
 """
 
 _METHOD = Problem(

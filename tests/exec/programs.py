@@ -230,3 +230,39 @@ def caught(bad: int | None) -> list[str]:
         except Exception as error:
             said.append(f"{type(error).__name__}: {error}")
     return said
+
+
+def generated(name: str, mesh: dict[str, int]) -> list[str]:
+    """Generates with an encoder and a decoder, greedily, by beams and drawn; returns the ways whose
+    tokens are not those of one device, and the methods that find another module.
+    """
+    import transformers
+
+    torch.manual_seed(0)
+    lengths = {"vocab_size": 31, "d_model": 12, "decoder_start_token_id": 2, "pad_token_id": 0}
+    heads = {f"{side}_attention_heads": 2 for side in ("encoder", "decoder")}
+    layers = {f"{side}_layers": 1 for side in ("encoder", "decoder")}
+    widths = {f"{side}_ffn_dim": 20 for side in ("encoder", "decoder")}
+    own: dict[str, Any] = {**heads, **layers, **widths, "forced_eos_token_id": None}
+    if name == "T5":
+        own = {"d_kv": 4, "d_ff": 20, "num_layers": 1, "num_heads": 2}
+    config = getattr(transformers, f"{name}Config")(**lengths, **own)
+    model = getattr(transformers, f"{name}ForConditionalGeneration")(config).double().eval()
+    ids = torch.randint(3, 31, (2, 5))
+    given = {"input_ids": ids, "decoder_input_ids": ids[:, :3]}
+    dynamic = {"input_ids": {0: "batch", 1: "seq"}, "decoder_input_ids": {0: "batch", 1: "t"}}
+    graph = ds.trace(model, kwargs=given, dynamic=dynamic)
+    part = ds.parallelize(model, ds.plan(graph, mesh)).eval()
+    wrong = []
+    for way in ({"do_sample": False}, {"num_beams": 2, "do_sample": False}, {"do_sample": True}):
+        tokens = []
+        for module in (part, model):
+            torch.manual_seed(1)
+            tokens.append(module.generate(ids, max_new_tokens=6, **way))
+        wrong += [] if torch.equal(*tokens) else [str(way)]
+    paths = {each: path for path, each in model.named_modules()}
+    for method in ("get_encoder", "get_decoder", "get_input_embeddings", "get_output_embeddings"):
+        found = getattr(part, method)()
+        if found is not part.get_submodule(paths[getattr(model, method)()]):
+            wrong.append(method)
+    return wrong

@@ -221,6 +221,14 @@ def test_outputs_that_are_none_are_refused_by_name() -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "mesh"), [("Bart", {"dp": 2}), ("T5", {"tp": 2})])
+def test_encoders_and_decoders_generate_what_one_device_does(
+    name: str, mesh: dict[str, int]
+) -> None:
+    pytest.importorskip("transformers")
+    assert world(2).run(programs.generated, name, mesh) == [[], []]
+
+
 @pytest.mark.parametrize("axis", ["tp", "dp"])
 @pytest.mark.parametrize("kind", ["", "turned", "in place", "rows", "like", "filled"])
 def test_a_part_can_draw_what_one_device_draws(kind: str, axis: str) -> None:
