@@ -169,7 +169,7 @@ FREE = 0.25
 NAMED = 0.2
 """The part of the time that is left that the named policies take, once a plan is known."""
 
-WITHIN = 0.7
+WITHIN = 0.5
 """What is left of the time when the search within the limit begins, at least."""
 
 ENDING = 0.4

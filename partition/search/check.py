@@ -87,6 +87,7 @@ class _State:
         self.limit = problem.limit
         known: dict[int, Any] = {}
         self.costs = {i: _once(known, c) for i, c in enumerate(problem.costs)}
+        self.empty = any(not self.alive(i).any() for i in self.costs)
         self.edges: dict[int, dict[int, Any]] = {i: {} for i in self.costs}
         for (i, j), table in problem.edges.items():
             self.join(i, j, _once(known, table))
@@ -115,7 +116,12 @@ class _State:
         return self.costs[i] < INFINITE
 
     def drop(self, i: int, dead: Any) -> None:
-        self.costs[i] = np.where(dead, INFINITE, self.costs[i])
+        self.put(i, np.where(dead, INFINITE, self.costs[i]))
+
+    def put(self, i: int, costs: Any) -> None:
+        """Gives the options of a node other costs; a node without options leaves nothing."""
+        self.costs[i] = costs
+        self.empty = self.empty or not self.alive(i).any()
 
     def held(self, i: int) -> list[tuple[slice, Any]]:
         """What the options of a node hold, in stretches of time."""
@@ -184,7 +190,7 @@ class _State:
         for node, index, part in ((i, rows, left), (j, columns, right)):
             whole = np.zeros(len(self.costs[node]), np.int64)
             whole[index] = part
-            self.costs[node] = _add(self.costs[node], whole)
+            self.put(node, _add(self.costs[node], whole))
         self.part(i, j)
 
     def follow(self, i: int, j: int) -> None:
@@ -192,7 +198,7 @@ class _State:
         if ((table < INFINITE)[:, self.alive(j)].sum(0) > 1).any():
             raise NotProved(f"{i} does not follow {j}")
         pick = table.argmin(0)
-        self.costs[j] = _add(self.costs[j], table[pick, np.arange(table.shape[1])])
+        self.put(j, _add(self.costs[j], table[pick, np.arange(table.shape[1])]))
         self.usages[j] = self.usages[j] + [(a, b, u[pick]) for a, b, u in self.usages[i]]
         for k in list(self.edges[i]):
             table = self.edges[i][k]
@@ -213,7 +219,7 @@ class _State:
         if len(near) == 2:
             self.join(near[0], near[1], table.min(0))
         else:
-            self.costs[near[0]] = _add(self.costs[near[0]], table.min(0))
+            self.put(near[0], _add(self.costs[near[0]], table.min(0)))
         del self.costs[i], self.edges[i], self.usages[i]
 
     def price(self, weight: int, prices: Sequence[Sequence[int]]) -> None:
@@ -239,7 +245,7 @@ class _State:
         """Drops what has no part in a choice below the target; whether nothing is left."""
         if weight < 0 or target < self.bound:
             raise NotProved("the target lies below the bound")
-        if any(not self.alive(i).any() for i in self.costs):
+        if self.empty:
             return True
         costs, worth = self.priced(weight, prices)
         constant = -worth
@@ -322,7 +328,7 @@ class _State:
         """Whether every choice costs at least the target or exceeds the limit at these times."""
         if weight < 1 or target < self.bound or self.limit is None:
             raise NotProved("there is no limit, or the target lies below the bound")
-        if any(not self.alive(i).any() for i in self.costs):
+        if self.empty:
             return True
         costs, worth = self.priced(weight, prices)
         most = weight * (target - 1)
@@ -537,9 +543,9 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
                 return True
             case _:
                 raise NotProved(f"there is no step {kind!r:.40}")
-        if any(not state.alive(i).any() for i in state.costs):
+        if state.empty:
             return True
-    return any(not state.alive(i).any() for i in state.costs)
+    return state.empty
 
 
 def check_bound(problem: Any, bound: int, steps: Sequence[Any]) -> None:
