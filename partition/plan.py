@@ -44,6 +44,12 @@ NO_MEMORY = problem(
     "{memory:.60}",
     'write "80 GiB", or a number of bytes',
 )
+NO_SECONDS = problem(
+    "not-seconds",
+    "this is no time to search for a plan",
+    "seconds is {seconds:.60}",
+    "write a number above 0: seconds=60",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +270,8 @@ def plan(
     Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
     be read.
     """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise NO_SECONDS(seconds=repr(seconds))
     asked = Asked(
         machine_of(machine),
         {name: read_size(name, size, 1) for name, size in dict(sizes or {}).items()},

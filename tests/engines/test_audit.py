@@ -185,6 +185,13 @@ def test_tied_weights_are_cut_both_or_not_at_all() -> None:
     assert alone.corrected == both
 
 
+def test_how_a_tied_weight_is_laid_for_a_row_style_is_not_known() -> None:
+    """transformers multiplies DTensors there: what plain tensors raise does not refute it."""
+    ids = {"ids": torch.arange(6).view(2, 3)}
+    finding = only(ds.audit(Tied(), {"head": "rowwise_split_input"}, counts=(2,), kwargs=ids))
+    assert finding.verdict == "unknown" and finding.reason.endswith("DTensor may lay them anew")
+
+
 def test_a_style_that_a_module_cannot_have_is_an_answer() -> None:
     finding = only(audited(Normed(), {"norm": "colwise"}))
     assert finding.about == "style"
