@@ -232,6 +232,8 @@ def plan(
 
     policy: ``"data"`` cuts the batch, ``"tensor"`` parameters, ``"sequence"`` the sequence,
     ``"experts"`` experts and elsewhere the batch, ``"replicate"`` nothing, along every axis.
+    ``"sequence+all-gather"`` and ``"sequence+all-to-all"`` say how attentions get the keys and
+    values of all positions, which ``"sequence"`` decides by what is sent.
     ``"data+tensor"`` (also the default) does along each axis what its name means: ``dp`` and
     ``fsdp`` cut the batch, ``tp`` parameters, ``cp`` and ``sp`` the sequence, ``ep`` experts;
     digits and an underscore may follow (``dp_replicate``).

@@ -79,7 +79,8 @@ PolicyName: TypeAlias = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, auto (the "
+        help="data, tensor, sequence (or sequence+all-gather, sequence+all-to-all), "
+        "experts, data+tensor, tensor+sequence, replicate, auto (the "
         "best that there is), or "
         "module:function for your own.",
     ),

@@ -230,7 +230,8 @@ class _Plan(Question):
     )
     policy: str | dict[str, str] | dict[str, dict[str, Split]] | None = Field(
         default=None,
-        description="data, tensor, sequence, experts, data+tensor, tensor+sequence or replicate, "
+        description="data, tensor, sequence (or sequence+all-gather, sequence+all-to-all), "
+        "experts, data+tensor, tensor+sequence or replicate, "
         "of all axes or by axis; auto; or node patterns to splits per axis",
         examples=["data+tensor", {"dp": "data", "tp": "tensor"}],
     )

@@ -8,6 +8,7 @@ Policies: who decides what is cut along which axis.
 "data"           every axis cuts the batch
 "tensor"         every axis cuts parameters
 "sequence"       every axis cuts the sequence
+"sequence+all-gather", "sequence+all-to-all"    the same, and attentions gather, or exchange
 "experts"        every axis cuts experts, and the batch elsewhere
 "data+tensor"    every axis does what its name means (the default)
 "tensor+sequence"    the same, and axes that cut parameters cut the sequence between them
@@ -24,6 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
@@ -124,6 +126,8 @@ NAMED: dict[str, Decide] = {
     "data": data,
     "tensor": tensor,
     "sequence": sequence,
+    "sequence+all-gather": partial(sequence, attention="all-gather"),
+    "sequence+all-to-all": partial(sequence, attention="all-to-all"),
     "experts": experts,
     "data+tensor": _data_and_tensor,
     "tensor+sequence": _tensor_and_sequence,

@@ -6,6 +6,9 @@ are, and the sequence where they are not used.
                        parts are exchanged for parts of heads (Ulysses), whichever sends less; one
                        that parts of a sequence cannot run (is_causal=True) is exchanged
 
+    sequence+all-gather, sequence+all-to-all     the same, and attentions gather, or exchange,
+                       whatever that sends
+
     tensor             norm R      q, k, v S(2) .. o P(sum)      all-reduce       norm R
     tensor+sequence    norm S(1)   q, k, v S(2) .. o P(sum)      reduce-scatter   norm S(1)
                                all-gather                        before q, k, v of the next layer
@@ -23,12 +26,15 @@ all-gather.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from dimsolve.solver.graphs.problems import place
 
 from ..cost import PRODUCTS
 from ..placement import Partial, Replicate, Shard
-from ..plan_data import problem
+from ..plan_data import PlanError, problem
 from .axis_state import AxisState
-from .choices import Choice
+from .choices import Choice, Refusal
 from .completion import join_later
 from .data import SHARE, Candidate, batch_of, decided
 from .requirements import Requirements
@@ -46,37 +52,73 @@ NO_SEQUENCE = problem(
     "the batch is {batch}, and no input has another dimension that divides the work",
     'trace with the sequence as a symbol: dynamic={{"x": {{0: "batch", 1: "seq"}}}}',
 )
+NO_EXCHANGE = problem(
+    "no-exchange",
+    "no attention can exchange its parts along {axis}",
+    "{place} has no other dimension that {count} parts may have: {reason}",
+    'write policy="sequence+all-gather", or "sequence", which takes what sends less',
+)
+
+Attention: TypeAlias = Literal["all-to-all", "all-gather"]
+"""How an attention gets the keys and values of all positions."""
 
 
-def sequence(state: AxisState, requirements: Requirements) -> list[str]:
-    """Decides the operators that work on the sequence. Raises PlanError where the count cannot cut
-    it, and where inputs have no dimension but the batch.
+def sequence(
+    state: AxisState, requirements: Requirements, attention: Attention | None = None
+) -> list[str]:
+    """Decides the operators that work on the sequence. attention: how one that works on parts gets
+    what it needs of the others; None: as sends less. Raises PlanError where the count cannot cut
+    it, where inputs have no dimension but the batch, and where no attention can exchange.
     """
     found = _sequence(state)
     notes = decided(state, requirements, found, "sequence")
-    exchanged = [
-        number
-        for number, fixed in enumerate(state.fixed)
-        if (number in found.propagation.choices or (not fixed and _is_product(state, number)))
-        and _is_gathered(state, number)
-        and _exchange(state, requirements, number)
-    ]
+    exchanged, able = [], found.propagation.choices
+    for number, fixed in enumerate(state.fixed):
+        works = number in able or (not fixed and _is_product(state, number))
+        if not works or not _gathered(state, number):
+            continue
+        if attention == "all-gather" and number in able:
+            continue
+        forced = attention == "all-to-all" and _is_product(state, number)
+        if _exchange(state, requirements, number, forced=forced):
+            exchanged.append(number)
+        elif forced and not exchanged:
+            raise _no_exchange(state, requirements, number)
     if exchanged:
         first = state.network.operators[exchanged[0]].node.id
+        why = "" if attention == "all-to-all" else ": that costs less than to gather"
         notes.append(
             f"{state.axis}: {len(exchanged)} operators, the first is {first}, work on parts of "
-            f"{state.choices[exchanged[0]].name} and exchange: that costs less than to gather"
+            f"{state.choices[exchanged[0]].name} and exchange{why}"
         )
     return notes
 
 
-def _is_gathered(state: AxisState, number: int) -> bool:
-    """Whether an operator needs something whole that is made in parts."""
-    inputs, needs = state.network.operators[number].inputs, state.choices[number].needs
-    return any(
-        edge is not None and isinstance(state.made[edge], Shard) and isinstance(wanted, Replicate)
-        for edge, (wanted, _) in zip(inputs, needs, strict=True)
-    )
+def _no_exchange(state: AxisState, requirements: Requirements, number: int) -> PlanError:
+    """Why a product that works on parts of a sequence can work on parts of nothing else."""
+    reasons = []
+    for name, length in state.classes[number].lengths.items():
+        choice = state.classes[number].split(name)
+        if isinstance(choice, Refusal):
+            reasons.append(choice.reason)
+        elif choice != state.choices[number] and not requirements.implied(choice):
+            reasons.append(f"{name} = {length}")
+    node = state.network.operators[number].node
+    listed = "; ".join(dict.fromkeys(reasons))
+    return NO_EXCHANGE(axis=state.axis, place=place(node), count=state.count, reason=listed)
+
+
+def _gathered(state: AxisState, number: int, choice: Choice | None = None) -> set[int]:
+    """Which inputs an operator needs whole that are made in parts."""
+    inputs = state.network.operators[number].inputs
+    needs = (state.choices[number] if choice is None else choice).needs
+    return {
+        place
+        for place, (edge, (wanted, _)) in enumerate(zip(inputs, needs, strict=True))
+        if edge is not None
+        and isinstance(state.made[edge], Shard)
+        and isinstance(wanted, Replicate)
+    }
 
 
 def _is_product(state: AxisState, number: int) -> bool:
@@ -84,19 +126,24 @@ def _is_product(state: AxisState, number: int) -> bool:
     return state.network.operators[number].node.name in PRODUCTS
 
 
-def _exchange(state: AxisState, requirements: Requirements, number: int) -> bool:
+def _exchange(
+    state: AxisState, requirements: Requirements, number: int, *, forced: bool = False
+) -> bool:
     """Lets an operator work on parts of another dimension (an attention: of the heads), where to
     exchange parts sends less than to gather, or a product that is whole has less to do by more than
-    is sent, and nothing more is asked of lengths; whether it does.
+    is sent, and nothing more is asked of lengths; whether it does. forced: whatever is sent, if
+    nothing is gathered of what was.
     """
     best: tuple[float, Choice] | None = None
+    before = _gathered(state, number)
     whole = state.choices[number].whole
     spared = whole * state.work(number) * (1 - 1 / state.nominal) / OPERATIONS_PER_BYTE
     for name in state.classes[number].lengths:
         choice = state.classes[number].split(name)
         if isinstance(choice, Choice) and requirements.implied(choice):
             sent = state.change({number: choice}).cost()[0] - spared
-            if sent < -1 and (best is None or sent < best[0]):
+            other = forced and not before & _gathered(state, number, choice)
+            if (other or (sent < -1 and not forced)) and (best is None or sent < best[0]):
                 best = sent, choice
     if best is None:
         return False

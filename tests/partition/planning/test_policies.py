@@ -159,13 +159,13 @@ def test_a_batch_that_is_asked_for_needs_no_condition_where_parts_may_be_unequal
 
 
 def test_what_must_be_equal_is_refused_with_both_reasons() -> None:
-    with Graph("mean") as g:
-        x = g.input("x", "10, 64", "float64")
-        g.output(g.call("torch.mean", x, 0))
+    with Graph("pool") as g:
+        x = g.input("x", "2, 4, 10", "float64")
+        g.output(g.call("torch.nn.functional.adaptive_avg_pool1d", x, 1))
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(g, {"tp": 3}, {"mean": {"tp": "a"}})
+        ds.plan(g, {"tp": 3}, {"adaptive_avg_pool1d": {"tp": "c"}})
     assert caught.value.diagnostic.reason.endswith(
-        ": a = 10 is never a multiple of 3; the parts of a must be equal: what they give is "
+        ": c = 10 is never a multiple of 3; the parts of c must be equal: what they give is "
         "weighed alike"
     )
 
@@ -264,7 +264,8 @@ MAPPINGS: list[tuple[Any, str]] = [
     (
         7,
         "there is no such policy\n  7 is none\n"
-        "  hint: write data, tensor, sequence, experts, data+tensor, tensor+sequence, replicate, "
+        "  hint: write data, tensor, sequence, sequence+all-gather, sequence+all-to-all, "
+        "experts, data+tensor, tensor+sequence, replicate, "
         "auto, a mapping from node patterns to splits, or a function PAS(graph, resource)",
     ),
 ]

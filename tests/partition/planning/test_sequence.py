@@ -45,6 +45,39 @@ def test_an_attention_exchanges_where_that_sends_less() -> None:
     assert_equal("gpt2", plan)
 
 
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "mixtral"])
+@pytest.mark.parametrize(
+    ("policy", "collective", "heads"),
+    [("sequence+all-gather", "all-gather", 0), ("sequence+all-to-all", "all-to-all", 1)],
+)
+def test_an_attention_gets_what_it_needs_as_the_policy_says(
+    name: str, policy: str, collective: str, heads: int
+) -> None:
+    graph, _, _, sizes = traced(name)
+    plan = ds.plan(graph, {"cp": 2}, policy)
+    cut = [
+        each.operands[1].placements[0]
+        for each in plan.operators
+        if each.name == "scaled_dot_product_attention"
+    ]
+    assert set(cut) == {"S(1)" if heads else "R"}
+    assert collective in {each.collective for each in plan.communication(**sizes)}
+    assert_equal(name, plan)
+
+
+def test_an_attention_without_heads_for_the_count_is_refused_by_all_to_all_alone() -> None:
+    graph = traced("gpt2")[0]
+    assert "seq % 3 == 0" in ds.plan(graph, {"cp": 3}, "sequence+all-gather").conditions
+    with pytest.raises(ds.PlanError) as caught:
+        ds.plan(graph, {"cp": 3}, "sequence+all-to-all")
+    title, reason, hint = str(caught.value).splitlines()
+    assert title == "no attention can exchange its parts along cp"
+    assert "(transformer.h.0.attn) has no other dimension that 3 parts may have: " in reason
+    assert hint == (
+        '  hint: write policy="sequence+all-gather", or "sequence", which takes what sends less'
+    )
+
+
 class Causal(nn.Module):
     """Four heads of an attention that masks by position, which no part of a sequence can."""
 
