@@ -1,17 +1,18 @@
 """Twelve architectures at counts that no even cut serves: equal to one device?
 
-    python -m tests.exec.unequal_architectures [NAME ...]
+    python -m tests.exec.unequal_architectures [--gloo] [NAME ...]
 
 Tiny widths, but a real vocabulary, few key-value heads, odd heads, prime widths. For every count
-from 2 to 8 that a plan serves in unequal parts, all ranks run on threads, in float64: three AdamW
-steps, with batches of 3, 2 and 5 rows; the largest difference of loss and logits to one device is
-printed, and what the fullest rank holds of an equal share of the parameters. Likewise along three
-data ranks, one of which has nothing of 2 rows. Then a checkpoint: three gloo ranks train and save,
-two and one load, and give what the three gave.
+from 2 to 8 that a plan serves in unequal parts, all ranks run, on threads or as processes with
+gloo, in float64: three AdamW steps, with batches of 3, 2 and 5 rows; the largest difference of loss
+and logits to one device is printed, and what the fullest rank holds of an equal share of the
+parameters. Likewise along three data ranks, one of which has nothing of 2 rows. Then, of ranks on
+threads, a checkpoint: three gloo ranks train and save, two and one load, and give what these gave.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import warnings
@@ -103,28 +104,62 @@ def trained(given: Model, plan: ds.Plan, *, wide: bool = True) -> Outcome:
     to float32 by itself.
     """
     mesh = {axis: int(size) for axis, size in plan.mesh.items()}
+    ranks = parts(given.model, plan, mesh, lambda part: beside(given, part, wide))
+    return outcome_of(given, ranks)
 
-    def work(part: Any) -> tuple[float, int]:
-        whole = deepcopy(given.model)
-        runs = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
-        largest = 0.0
-        with without_narrowing() if wide else nullcontext():
-            for step, rows in enumerate(ROWS):
-                found = []
-                for net, optimizer in runs:
-                    optimizer.zero_grad()
-                    output = net(**batch(given.model, rows, step))
-                    output.loss.backward()
-                    optimizer.step()
-                    found.append((output.loss.detach(), output.logits.detach()))
-                for one, other in zip(*found, strict=True):
-                    largest = max(largest, float((one - other).abs().max()))
-        return largest, sum(each.numel() for each in part.parameters())
 
-    ranks = parts(given.model, plan, mesh, work)
+def beside(given: Model, part: Any, wide: bool = True) -> tuple[float, int]:
+    """Trains a rank's part beside the whole model; returns the largest difference, and how many
+    elements of parameters the rank has.
+    """
+    whole = deepcopy(given.model)
+    runs = [(net, torch.optim.AdamW(net.parameters(), lr=1e-2)) for net in (part, whole)]
+    largest = 0.0
+    with without_narrowing() if wide else nullcontext():
+        for step, rows in enumerate(ROWS):
+            found = []
+            for net, optimizer in runs:
+                optimizer.zero_grad()
+                output = net(**batch(given.model, rows, step))
+                output.loss.backward()
+                optimizer.step()
+                found.append((output.loss.detach(), output.logits.detach()))
+            for one, other in zip(*found, strict=True):
+                largest = max(largest, float((one - other).abs().max()))
+    return largest, sum(each.numel() for each in part.parameters())
+
+
+def outcome_of(given: Model, ranks: list[tuple[float, int]]) -> Outcome:
+    """What all ranks gave."""
     total = sum(each.numel() for each in given.model.parameters())
     fullest = max(held for _, held in ranks)
     return Outcome(max(largest for largest, _ in ranks), fullest * len(ranks) / total)
+
+
+def on_gloo(name: str, graph: str, axis: str, count: int) -> tuple[float, int]:
+    """What a rank of gloo does; graph: as JSON."""
+    given, read = built(name), ds.Graph.from_json(json.loads(graph), trust=("torch.Size",))
+    policy, uneven = ("data", "allow") if axis == "dp" else ("tensor", "parameters")
+    plan = ds.plan(read, {axis: count}, policy, uneven=uneven)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return beside(given, ds.parallelize(given.model, plan))
+
+
+def rows_on_gloo(name: str) -> Iterator[tuple[str, Outcome]]:
+    """Yields every count along tp and three ranks along dp, and what gloo's ranks gave."""
+    from tests.oracles.ranks import Ranks
+
+    given = built(name)
+    graph = ds.trace(given.model, kwargs=given.example, dynamic=given.names)
+    text = json.dumps(graph.to_json())
+    for axis, count in (*(("tp", count) for count in counts_of(graph)), ("dp", 3)):
+        ranks = Ranks(count)
+        try:
+            found = ranks.run(on_gloo, name, text, axis, count)
+        finally:
+            ranks.close()
+        yield f"{axis}={count}", outcome_of(given, found)
 
 
 def outcomes(name: str) -> Iterator[tuple[int, Outcome]]:
@@ -180,11 +215,15 @@ def loaded(name: str) -> float:
     return float(max(abs(a - b) for each in found for a, b in zip(saved, each, strict=True)))
 
 
-def main(names: list[str]) -> int:
+def main(names: list[str], *, gloo: bool = False) -> int:
     """Prints a row for every count; returns how many differ."""
     wrong = 0
     print("| model | ranks | largest difference | share of the fullest rank |\n|---|---|---|---|")
-    for name in names:
+    for name in names if gloo else ():
+        for place, (difference, share) in rows_on_gloo(name):
+            wrong += difference > TOLERANCE
+            print(f"| {name} | {place} | {difference:.1e} | {share:.3f} |", flush=True)
+    for name in () if gloo else names:
         for count, (difference, share) in outcomes(name):
             wrong += difference > TOLERANCE
             print(f"| {name} | tp={count} | {difference:.1e} | {share:.3f} |", flush=True)
@@ -200,4 +239,5 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(sys.argv[1:] or list(ARCHITECTURES)), 1))
+    named = [word for word in sys.argv[1:] if word != "--gloo"]
+    sys.exit(min(main(named or list(ARCHITECTURES), gloo="--gloo" in sys.argv), 1))
