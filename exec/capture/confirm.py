@@ -22,7 +22,8 @@ from dimsolve.ir.types import (
     TupleType,
     Type,
 )
-from dimsolve.solver.algebra.poly import Dim
+from dimsolve.solver.algebra.dims import Call, Function
+from dimsolve.solver.algebra.poly import Dim, Poly, atoms_of, replace
 from dimsolve.solver.graphs.deduction import Outcome
 from dimsolve.solver.graphs.problems import place
 from dimsolve.solver.graphs.system import System
@@ -30,6 +31,9 @@ from dimsolve.solver.proof.prove import decide
 from dimsolve.solver.proof.verdict import Always
 
 from .torch_dims import NotExpressible, TorchDims
+
+_ORDERED = {Function.MIN: Comparison.LE, Function.MAX: Comparison.GE}
+"""How an argument that such a call always gives stands to the others."""
 
 
 class Confirmation:
@@ -87,7 +91,7 @@ class Confirmation:
         if ours.__class__ is int and theirs.__class__ is int:
             return ours if ours == theirs else None
         try:
-            found = self.dims.dim(theirs)
+            found = self._settled(self.dims.dim(theirs))
         except NotExpressible:
             expression = theirs.node.expr
             if ours is not None and getattr(expression, "is_Symbol", False):
@@ -98,6 +102,26 @@ class Confirmation:
         if not self._equal(ours, found):
             return None
         return min(ours, found, key=lambda dim: (len(str(dim)), str(dim)))  # the shorter to read
+
+    def _settled(self, dim: Dim) -> Dim:
+        """A length whose minima and maxima are what the guards of the model leave of them: of
+        ``min(64, seq)``, a slice of a table that is as long as what it is added to, ``seq``.
+        """
+        for call in sorted(atoms_of(dim)) if isinstance(dim, Poly) else ():
+            if isinstance(call, Call) and call.function in _ORDERED:
+                least = next((a for a in call.arguments if self._is_extreme(call, a)), None)
+                if least is not None:
+                    return self._settled(replace(dim, {call: least}))
+        return dim
+
+    def _is_extreme(self, call: Call, one: Dim) -> bool:
+        """Whether one argument is always the least, or the largest."""
+        order, facts = _ORDERED[call.function], self.system.facts
+        return all(
+            isinstance(decide(one, order, other, facts), Always)
+            for other in call.arguments
+            if other is not one
+        )
 
     def _equal(self, a: Dim, b: Dim) -> bool:
         return a == b or isinstance(decide(a, Comparison.EQ, b, self.system.facts), Always)
@@ -123,7 +147,7 @@ class Confirmation:
 
     def _length(self, size: Any, made: Node, index: int) -> Dim:
         try:
-            return self.dims.dim(size)
+            return self._settled(self.dims.dim(size))
         except NotExpressible:
             fresh = self.system.fresh(f"_{made.id}_{index}", place(made))
             expression = size.node.expr

@@ -45,7 +45,7 @@ def test_an_attention_exchanges_where_that_sends_less() -> None:
     assert_equal("gpt2", plan)
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "mixtral"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "bert", "mixtral"])
 @pytest.mark.parametrize(
     ("policy", "collective", "heads"),
     [("sequence+all-gather", "all-gather", 0), ("sequence+all-to-all", "all-to-all", 1)],
