@@ -10,7 +10,6 @@ under autocast, is what it does on one device.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from dimsolve.ir.annotation import Tensor
@@ -68,8 +67,11 @@ def _weighed(path: str, first: str = "input") -> Callable[..., Any]:
     home, _, name = path.rpartition(".")
 
     def local(part: Part, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        function = getattr(torch if home == "torch" else torch.nn.functional, name)
         counted = args[0] if args else kwargs[first]
-        own, found = counted.numel(), getattr(import_module(home), name)(*args, **kwargs)
+        own, found = counted.numel(), function(*args, **kwargs)
         share = own / total(part, own, counted).double().clamp(min=1)
         if own == 0:
             found = found.masked_fill(found != found, 0)
