@@ -48,7 +48,7 @@ NO_SECONDS = problem(
     "not-seconds",
     "this is no time to search for a plan",
     "seconds is {seconds:.60}",
-    "write a number above 0: seconds=60",
+    "write a number, 0 or more: seconds=60",
 )
 
 
@@ -272,7 +272,7 @@ def plan(
     Raises PlanError for what is illegal, before anything runs, and MeshError for a mesh that cannot
     be read.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise NO_SECONDS(seconds=repr(seconds))
     asked = Asked(
         machine_of(machine),

@@ -99,10 +99,10 @@ def test_plan_says_what_a_rank_holds_at_the_examples_sizes_or_at_others() -> Non
         "bytes of one rank in a step, b = 8\n"
         "  parameters    60\n"
         "  gradients     60\n"
-        "  optimizer    120\n"
+        "  optimizer    128\n"
         "  activations  344\n"
         "  gathered       0\n"
-        "  in all       584\n"
+        "  in all       592\n"
     )
     assert memory("dp=2").startswith("bytes of one rank in a step, b = 2\n  parameters ")
     assert memory("dp=3") == (
