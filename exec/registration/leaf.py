@@ -206,7 +206,7 @@ def _announce(leaf: Any, function: Callable[..., Any] | None) -> None:
 
     # torch 2.10 looks into a compiled function first.
     if hasattr(function, "_torchdynamo_inline"):
-        setattr(function, "_torchdynamo_inline", stands_for)  # noqa: B010
+        vars(function)["_torchdynamo_inline"] = stands_for
     # ValueError: it was registered before, and the older leaf stands for it just as well.
     with suppress(ValueError):
         torch.compiler.substitute_in_graph(function, skip_signature_check=True)(stands_for)

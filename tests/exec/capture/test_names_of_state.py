@@ -152,10 +152,10 @@ class Forces(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.tanh(self.a(x))
-        energy = (h @ h.T).sum()
+        energy: Any = (h @ h.T).sum()
         if self.how == "grad":
             return torch.autograd.grad(energy, h, create_graph=True)[0]
-        energy.backward()  # type: ignore[no-untyped-call]
+        energy.backward()
         return h
 
 
