@@ -11,6 +11,7 @@ process is left with it in the end.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,10 @@ from hypothesis import settings
 
 # Processes of tests and of ranks share the cores: a second thread in each of them only waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# torch, SymPy and transformers are millions of objects that live to the end: looking for circles among
+# them, as often as Python does, is a tenth of what the tests cost.
+gc.set_threshold(100_000, 50, 50)
 
 # A timed assertion never decides a test: how long an example takes depends on the machine.
 settings.register_profile("untimed", deadline=None)
