@@ -9,8 +9,9 @@
     whole = _remove_batch_dim(tanh, 1, batch, 0)
     _vmap_decrement_nesting()
 
-Inside a vmap a tensor hides the dimension that is mapped over, and no conversion can be recorded.
-So these nodes stay whole, and what they take from outside is converted before the first of them.
+A mapping is written out when it is captured, where that says all of it (`exec/capture/mapped.py`).
+In one that is left a tensor hides the dimension that is mapped over, and no conversion can be
+recorded. So these nodes stay whole, and what they take from outside is converted before the first.
 """
 
 from __future__ import annotations

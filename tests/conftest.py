@@ -22,8 +22,8 @@ from hypothesis import settings
 # Processes of tests and of ranks share the cores: a second thread in each of them only waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# torch, SymPy and transformers are millions of objects that live to the end: looking for circles among
-# them, as often as Python does, is a tenth of what the tests cost.
+# torch, SymPy and transformers are millions of objects that live to the end: looking for circles
+# among them, as often as Python does, is a tenth of what the tests cost.
 gc.set_threshold(100_000, 50, 50)
 
 # A timed assertion never decides a test: how long an example takes depends on the machine.

@@ -68,6 +68,7 @@ from .dynamic import (
     size_choices,
 )
 from .errors import TraceError, nothing_captured, refused
+from .mapped import write_out
 from .settling import (
     Steps,
     bring_back,
@@ -395,6 +396,10 @@ class _Backend:
         for node in module.graph.find_nodes(op="placeholder"):
             if node not in taken:  # what the model holds and does not use, as it was looked at
                 module.graph.erase_node(node)
+        try:
+            write_out(module)
+        except TraceError as hindered:
+            return _raising(hindered)
         self.captured.append((module, list(examples)))
         for node in module.graph.nodes:  # torch forgets it after the compilation
             node.meta["source"] = getattr(node.meta.get("grapharg"), "source", None)

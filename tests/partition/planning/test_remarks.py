@@ -110,7 +110,7 @@ class Mapped(nn.Module):
         if self.kind == "recurrent":
             x = self.encoder(x)[0]
         else:
-            x = torch.func.vmap(lambda row: row @ self.weight)(x)
+            x = torch.func.vmap(lambda row: row @ self.weight, randomness="different")(x)
         result: Tensor = self.head(x).relu()
         return result
 
