@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dimsolve.ir.graph import Node, map_argument
@@ -238,11 +239,10 @@ class Values:
         made, placing = self._setting.layout(entry.placements), self._setting.returned.as_placed
         placed = how == "placed" and placing is not None
         target = tuple(
-            placement
-            if isinstance(placement, Shard)
-            and (_as_dtensor(placement) if placed else axis in self._setting.kept)
-            else Replicate()
-            for axis, placement in zip(self._setting.plan.mesh, made, strict=True)
+            (placement if isinstance(placement, Shard) and _as_dtensor(placement) else Replicate())
+            if placed
+            else self._rows(entry.name, number, placement)
+            for number, placement in enumerate(made)
         )
         if not any(isinstance(placement, Shard) for placement in target):
             return self.source(entry.source)
@@ -252,6 +252,32 @@ class Values:
                 part = self._setting.fx.call_function(placing(target), (part,))
             self._returned[name] = part
         return self._returned[name]
+
+    def _rows(self, name: str, number: int, made: Placement) -> Placement:
+        """Returns how an output lies for callers that give parts of a batch along this axis: in the
+        rows of the batch, in the first dimension that is as long. All else is whole, but for parts
+        that have no dimension of the batch's length, as of batch and sequence in one.
+        """
+        setting = self._setting
+        if tuple(setting.plan.mesh)[number] not in setting.kept:
+            return Replicate()
+        inputs = {entry.value.name: entry.value.type for entry in setting.graph.inputs}
+        types = {entry.name: inputs[entry.value] for entry in setting.plan.inputs}
+        dims = _dims(setting.graph.outputs[name].type)
+        for given, layout in setting.given.items():
+            batch, lengths = layout[number], _dims(types.get(given))
+            if not isinstance(batch, Shard) or batch.blocks != 1:
+                continue
+            rows = [dim for dim, length in enumerate(dims) if length == lengths[batch.dim]]
+            if not symbols_of(lengths[batch.dim]):  # other dimensions may be as long by chance
+                rows = (
+                    [batch.dim]
+                    if isinstance(made, Shard) and {batch.dim, made.dim} <= {*rows}
+                    else []
+                )
+            if rows:
+                return replace(batch, dim=rows[0])
+        return made if isinstance(made, Shard) else Replicate()
 
     def moved(
         self, node: fx.Node, source: Layout, target: Layout, entry: InputPlan | OutputPlan
@@ -311,6 +337,12 @@ class Values:
             "conversion", label, move=(axis, source, target, shared), recorded=recorded
         )
         return made
+
+
+def _dims(type: object) -> tuple[Dim, ...]:
+    """The lengths of a tensor; () where they are not known."""
+    dims = type.dims if isinstance(type, TensorType) else None
+    return () if dims is None or None in dims else tuple(dim for dim in dims if dim is not None)
 
 
 def _as_dtensor(shard: Shard) -> bool:

@@ -226,5 +226,5 @@ class RandomOutside(Layers):
 
 def test_what_is_whole_does_not_write_to_a_tensor_from_outside() -> None:
     model, x = RandomOutside(), torch.randn(4, 6, 8)
-    with pytest.raises(ds.TraceError, match="^the model transforms a function at "):
+    with pytest.raises(ds.TraceError, match=r"^the model transforms a function at "):
         ds.trace(model, kwargs={"x": x}, dynamic={"x": {0: "batch"}})

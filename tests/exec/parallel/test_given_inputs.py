@@ -79,6 +79,60 @@ def test_losses_of_parts_are_those_of_the_whole(name: str, mesh: dict[str, int])
             torch.testing.assert_close(mine, wanted, rtol=1e-12, atol=1e-12)
 
 
+class Pairs(torch.nn.Module):
+    """Every image beside every text: a square whose rows and columns are the batch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = torch.nn.Linear(12, 8)
+        self.text = torch.nn.EmbeddingBag(30, 8, mode="mean")
+
+    def forward(self, image: torch.Tensor, text: torch.Tensor) -> list[torch.Tensor]:
+        table, pairs = self.text(text), self.image(image) @ self.text(text).t()
+        return [pairs, pairs.t(), table.sum(0)]
+
+
+class Alike(torch.nn.Module):
+    """Every row beside every row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = torch.nn.Linear(12, 8)
+
+    def forward(self, image: torch.Tensor) -> list[torch.Tensor]:
+        rows = self.image(image)
+        pairs = rows.cumsum(1) @ rows.t()
+        return [pairs, pairs.t(), self.image.weight.sum(0)]
+
+
+@pytest.mark.parametrize("mesh", [{"dp": 4}, {"dp": 2, "tp": 2}, {"fsdp": 2, "tp": 2}], ids=str)
+@pytest.mark.parametrize("made", [Pairs, Alike])
+def test_a_rank_that_gives_rows_is_handed_their_rows(
+    made: type[torch.nn.Module], mesh: dict[str, int]
+) -> None:
+    torch.manual_seed(0)
+    model = made().double()
+    example = {"image": torch.randn(8, 12, dtype=torch.float64)}
+    if made is Pairs:
+        example["text"] = torch.randint(0, 30, (8, 5))
+    names = {name: {0: "batch"} for name in example} if made is Pairs else {}
+    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=names), mesh)
+    whole, (axis,) = model(**example), plan.data_axes
+
+    def program(member: Member) -> None:
+        ends = RankMesh({axis: member[axis] for axis in mesh}, torch.device("cpu"))
+        given = GivenInputs.of(plan, ends.communicators, "local")
+        program = lower_for(plan, ends, given)
+        part = ParallelModule(model, plan, program, ends, Agreement(plan, None), given)
+        count, place = mesh[axis], ends.communicators[axis].rank
+        found = part(**{name: x.chunk(count)[place] for name, x in example.items()})
+        for mine, wanted in zip(found[:2], whole[:2], strict=True):
+            torch.testing.assert_close(mine, wanted.chunk(count)[place])
+        torch.testing.assert_close(found[2], whole[2])
+
+    SimulatedWorld[None](mesh).run(program)
+
+
 def test_parts_of_blocks_make_a_whole_in_blocks() -> None:
     assert max(world(2).run(giving.views)) <= 1e-12
 
