@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from dimsolve.ir.graph import (
     Argument,
@@ -53,6 +54,7 @@ from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
+from .beside import beside
 from .blocks import gather_in_blocks, use_in_graphs_dtype
 from .calls import (
     Draws,
@@ -146,6 +148,7 @@ class _Lowering:
         self.used |= {value.name for value in self.graph.outputs.values()}
         self.memory = aliases_of(self.graph)
         self.copied: list[tuple[fx.Node, InputPlan]] = []
+        self.converted: dict[fx.Node, str] = {}
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -161,6 +164,8 @@ class _Lowering:
             checkpoints.end(around.get(node.id))
         self._write_back()
         absent = self._output()
+        leaves = enumerate(tree_leaves(self.fx.output_node().args[0]))
+        converted = [(n, self.converted[leaf]) for n, leaf in leaves if leaf in self.converted]
         gathers = gather_in_blocks(self.setting)
         use_in_graphs_dtype(self.setting)
         checkpoints.take_out()
@@ -177,6 +182,7 @@ class _Lowering:
             left=self.graph.left,
             objects=self.graph.objects,
             absent=absent,
+            beside=beside(self.graph, converted),
             axes=tuple(self.plan.mesh),
             gathers=gathers,
             switches=any(is_switch(step.target) for step in self.fx.nodes),
@@ -194,7 +200,11 @@ class _Lowering:
 
         def leaf(item: Any, left: bool = False) -> Any:
             if isinstance(item, Value):
-                return self.values.returned(item.name, outputs.get(item.name), always=left)
+                entry = outputs.get(item.name)
+                node = self.values.returned(item.name, entry, always=left)
+                if entry is not None and node is not self.values.source(entry.value):
+                    self.converted[node] = entry.name
+                return node
             if isinstance(item, Constant):
                 absent.append(item.path)
                 return None

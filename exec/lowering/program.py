@@ -10,6 +10,7 @@ fails, its line in the traceback tells which one it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +23,7 @@ from dimsolve.partition.placement import Placement
 
 from ..distributed.gathering import Block, regathering
 from ..modes import restoring
+from .beside import Beside, note_hooks
 from .calls import Draws, RankCall
 from .lengths import InputLengths
 
@@ -119,7 +121,8 @@ class Program:
     objects: which of what is handed out are objects. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
     switches: whether it switches modes of torch. gathers: whether it gathers parameters that are
-    stored in parts. bodies: its own function, and those of its regions.
+    stored in parts. beside: outputs that another one is computed from. bodies: its own function,
+    and those of its regions.
     """
 
     bodies: tuple[Body, ...]
@@ -130,6 +133,7 @@ class Program:
     left: Mapping[Place, Left]
     objects: Mapping[Place, Made]
     absent: tuple[str, ...]
+    beside: tuple[Beside, ...]
     draws: Draws | None
     axes: tuple[str, ...]
     switches: bool
@@ -171,10 +175,11 @@ class Program:
         if torch.compiler.is_compiling():
             return self._forward(self.module, *values)
         forward = self._switching if self.switches else self._forward
-        if not self.gathers:
-            return forward(self.module, *values)
-        with regathering():
-            return forward(self.module, *values)
+        with regathering() if self.gathers else nullcontext():
+            result = forward(self.module, *values)
+        if self.beside and torch.is_grad_enabled():
+            note_hooks(result, self.beside)
+        return result
 
     @property
     def code(self) -> str:
