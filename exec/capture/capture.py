@@ -495,7 +495,8 @@ def _capture_at(
     tensors = [_example(leaf, sizes, device) for leaf in leaves]
     given = _Given(model, args, kwargs, leaves, tensors)
     try:
-        backend, result = _settled(model, given, device)
+        with unchanged(model):  # a buffer that was written to has a stand-in, in `+=` too
+            backend, result = _settled(model, given, device)
         kind = type(result)
         own = {id(container) for container, _ in given.copied.containers.values()}
         known = {*map(id, backend.stand_ins), *map(id, tensors), *_state(model)}

@@ -395,6 +395,17 @@ def test_a_buffer_computed_on_in_place_is_carried(call: Callable[[Any, Tensor], 
         assert not any(buffer.any() for buffer in model.buffers())
 
 
+@pytest.mark.parametrize("beside", [3, (True, 0), None], ids=str)
+def test_a_buffer_is_carried_beside_what_is_no_tensor(beside: Any) -> None:
+    model = Carries(lambda each, y: (_runs(each, y), beside))  # type: ignore[arg-type, return-value]
+    part = ds.parallelize(model, plan_of(model, {"x": noise(6, 4)}, {}, {"tp": 1}, "tensor"))
+    one = Carries(lambda each, y: _runs(each, y))
+    for number in (1, 2):
+        (found, other), wanted = part(x=noise(6, 4) * number), one(noise(6, 4) * number)
+        torch.testing.assert_close(found, wanted)
+        assert other == beside
+
+
 def _swaps(model: Any, y: Tensor) -> Tensor:
     model.mean, model.count = model.count, model.mean
     return y
