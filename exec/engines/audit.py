@@ -31,6 +31,7 @@ from dimsolve.partition.engines.tp_plan import (
     STYLES,
     Resolved,
     TpPlanError,
+    fused_of,
     generic,
     read_tp_plan,
     resolve,
@@ -436,10 +437,16 @@ class _Audit:
                 )
         for key in self.found.unused:
             if key in self.checked:
-                near = self._nearest(key)
+                apart = fused_of(key, self._names())
+                near = "" if apart else self._nearest(key)
                 reason = f"no module or parameter of {type(self.original).__name__} has this name"
                 hint = f'write "{near}"' if near else "leave it out"
                 change = {key: "", near: self.plan[key]} if near else {key: ""}
+                if apart:
+                    reason += f"; it has {', '.join(each.rpartition('.')[2] for each in apart)}"
+                    hint = "write a rule for each of these"
+                    style = self.plan[key].removeprefix("packed_")
+                    change = {key: "", **dict.fromkeys(apart, style)}
                 yield Finding("illegal", "style", key, "", reason, hint, change)
 
     def _uneven_experts(self, count: int) -> Finding | None:
@@ -473,13 +480,15 @@ class _Audit:
 
     def _nearest(self, key: str) -> str:
         """The name that a rule was meant for: one that ends so, or is written almost so."""
-        names = dict.fromkeys(
-            generic(name)
-            for name, _ in (*self.model.named_modules(), *self.model.named_parameters())
-        )
+        names = self._names()
         inside = [name for name in names if name.endswith(f".{key}")]
         near = inside or get_close_matches(key, names, 1, 0.7)
         return near[0] if near else ""
+
+    def _names(self) -> list[str]:
+        """What a rule can name."""
+        named = (*self.model.named_modules(), *self.model.named_parameters())
+        return list(dict.fromkeys(generic(name) for name, _ in named))
 
     def _world(self, count: int) -> list[_Run] | RankError:
         """The runs of all ranks."""

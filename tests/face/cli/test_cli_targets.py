@@ -65,6 +65,23 @@ def test_a_failing_function_is_named_with_its_line() -> None:
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [("weights", "a folder"), ("meta-llama/Llama-3-8B", "a name of a model hub")],
+)
+def test_a_checkpoint_is_told_how_it_is_asked_about(target: str, kind: str) -> None:
+    Path("weights").mkdir()
+    assert output(target, "--explain", code=2) == (
+        "AnnotationError: this is no target\n"
+        f"  {target}\n"
+        f"  {target} is {kind}\n"
+        "  hint: a target is a function: in a file model.py def made(): return "
+        f'AutoModelForCausalLM.from_pretrained("{target}"), '
+        '{"input_ids": torch.arange(8).view(1, 8)}, and ask about model.py:made\n'
+    )
+
+
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("option", ["--fact=b >= 2", "--input=2, 4", "--arg=h=2"])
 def test_options_of_annotations_are_refused(option: str) -> None:
     assert "a model's shapes come from the example" in output("made.py:two", option, code=2)
