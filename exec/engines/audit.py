@@ -367,7 +367,8 @@ class _Audit:
             finding = self._not_loaded(failed[0])
             return Count(count, "illegal", "illegal", (finding,))
         if self.one is None:
-            self.plain = outputs_of(self.model, self._inputs())
+            # A copy runs: a model may keep what it computes.
+            self.plain = outputs_of(copy.deepcopy(self.model), self._inputs())
             self.one = self._world(1)
         answer = self._count(count, self.one, self.plain)
         self.partly = []
@@ -863,7 +864,8 @@ def prepared(model: nn.Module) -> nn.Module:
             tensor.data = tensor.data.float()
     with torch.no_grad():
         for parameter in ours.parameters():
-            if parameter.is_floating_point() and not parameter.is_meta:
+            # What is narrower is quantized, and knows no addition.
+            if parameter.is_floating_point() and parameter.itemsize > 1 and not parameter.is_meta:
                 noise = torch.randn(parameter.shape, generator=generator)
                 scale = float(parameter.std()) if parameter.numel() > 1 else 0.0
                 parameter.add_(noise.to(parameter) * (scale or 0.2))

@@ -84,6 +84,8 @@ def same(one: Tensor, other: Tensor) -> bool:
         return one.shape == other.shape
     if not (one.is_floating_point() or one.is_complex()):
         return torch.equal(one, other)
+    if one.itemsize == 1:  # torch knows no arithmetic of them
+        one, other = one.float(), other.float()
     one, other = one.detach().nan_to_num(), other.detach().nan_to_num()
     if one.numel() == 0:
         return True

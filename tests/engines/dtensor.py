@@ -38,7 +38,7 @@ MOST = 40
 """So many ways to lay the tensors of one call are run."""
 
 SECONDS = 300
-"""So long may one operator take: DTensor looks for some ways of placements for hours."""
+"""So long may one operator take: DTensor searches some layouts for much longer."""
 
 Line = tuple[str, str]
 """What came of one run ("equal", "wrong", "raises", "refused", ...), and its words."""
