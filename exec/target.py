@@ -11,6 +11,7 @@ dynamic)``; positional examples may be a tuple.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -31,6 +32,13 @@ _HINT = (
     "(model, example_kwargs) or (model, example_kwargs, dynamic)"
 )
 
+
+_HUB = re.compile(r"[\w.-]+/[\w.-]+(?<!\.py)")
+_CHECKPOINT = (
+    "a target is a function: in a file model.py def made(): return "
+    'AutoModelForCausalLM.from_pretrained("{name}"), {{"input_ids": torch.arange(8).view(1, 8)}}, '
+    "and ask about model.py:made"
+)
 
 _BAD_TARGET = Problem(AnnotationError, "target", "this is no target", "{reason}", "{hint}")
 
@@ -62,6 +70,10 @@ def load_target(text: str) -> Target:
     """Returns the target; AnnotationError where there is no such function, or it returns
     something else.
     """
+    if text.strip() and (Path(text.strip()).is_dir() or _HUB.fullmatch(text.strip())):
+        kind = "a folder" if Path(text.strip()).is_dir() else "a name of a model hub"
+        hint = _CHECKPOINT.format(name=text.strip())
+        raise _BAD_TARGET(text, reason=f"{text.strip()} is {kind}", hint=hint)
     factory = load_function(text)
     name = text.strip().rpartition(":")[2]
     try:

@@ -187,9 +187,14 @@ _UNREADABLE = frozenset(
         "unreadable-file",
         "not-a-plan",
         "another-version",
+        "not-a-tp-plan",
+        "no-tp-plan",
+        "no-ep-plan",
     ]
 )
-"""Codes of errors that say that a name, a mesh, a policy or a file gives nothing to ask about."""
+"""Codes of errors that say that a name, a mesh, a policy, a plan or a file gives nothing to ask
+about.
+"""
 
 
 def is_unreadable(error: DimsolveError) -> bool:

@@ -186,7 +186,7 @@ def arguments_of(
 def counts_of(text: str) -> tuple[int, ...]:
     """Returns counts; typer.BadParameter where the text is none.
 
-    >>> counts_of("4"), counts_of("2,4, 8"), counts_of("2..5")
+    >>> counts_of("4"), counts_of("2,4, 8,4"), counts_of("2..5")
     ((4,), (2, 4, 8), (2, 3, 4, 5))
     """
     if found := re.fullmatch(r"\s*([0-9]{1,3})\s*\.\.\s*([0-9]{1,3})\s*", text):
@@ -197,10 +197,10 @@ def counts_of(text: str) -> tuple[int, ...]:
         counts = ()
     if not counts or min(counts) < 2:
         raise typer.BadParameter(
-            f"{text!r:.80} is no counts of 2 or more, such as 4, 2,4,8 or 2..16",
+            f"{text!r:.80} does not say counts of 2 or more: write 4, or 2,4,8, or 2..16",
             param_hint="'--tp'",
         )
-    return counts
+    return tuple(dict.fromkeys(counts))
 
 
 def facts_of(texts: list[str] | None) -> list[str]:

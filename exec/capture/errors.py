@@ -194,13 +194,22 @@ GRADIENTS = frozenset({"torch.autograd.grad", "torch.autograd.backward", "torch.
 _GRADIENTS = re.compile(r"`torch\.autograd\.grad`|Tensor\.backward\(\)|torch/autograd/__init__\.py")
 
 
+_OWN = re.compile(r"Developer debug context: raised exception (.+)")
+"""What the model's own code raised, or a function of torch's that it calls."""
+
+_CONSTANT = re.compile(r"\(\[ConstantVariable\(\w+: (.+)\)\]\)$")
+"""How older builds of torch write the one argument of an exception."""
+
 _RAISED = re.compile(r"failed to run FX node .*?: got (\w+)\((['\"])(.+?)\2\)$", re.S | re.M)
 
 
 def _summary(text: str) -> str:
-    """The first lines of torch's message, without its stack and advice; of a call that fails on
-    tensors without data, what the function says.
+    """The first lines of torch's message, without its stack and advice; of code that raises, what
+    it raises, and of a call that fails on tensors without data, what the function says.
     """
+    own = _OWN.search(text)
+    if own is not None:
+        return "it raises " + _CONSTANT.sub(r"(\1)", own[1])[:500]
     raised = _RAISED.search(text)
     if raised is not None:
         return f"{raised[1]}: {raised[3]}"[:500]

@@ -60,11 +60,18 @@ def read_through(model: Any = None) -> Iterator[None]:
         configuration: Any = sys.modules.get("transformers.configuration_utils")
         if COPIES and configuration is not None:
             stack.enter_context(_copied_before(model, configuration.PreTrainedConfig))
+        flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
+        if hasattr(flex, "_warn_once"):  # it notes what it has warned of, as one keeps state
+            stack.enter_context(patch.object(flex, "_warn_once", _unsaid))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
         yield
+
+
+def _unsaid(*words: Any, **more: Any) -> None:
+    """A warning that is of no use to who captures: flex_attention's, that ``return_lse`` is old."""
 
 
 BUILD = torch.torch_version.TorchVersion(torch.__version__)

@@ -31,6 +31,7 @@ from dimsolve.partition.engines.tp_plan import (
     STYLES,
     Resolved,
     TpPlanError,
+    fused_of,
     generic,
     read_tp_plan,
     resolve,
@@ -366,7 +367,8 @@ class _Audit:
             finding = self._not_loaded(failed[0])
             return Count(count, "illegal", "illegal", (finding,))
         if self.one is None:
-            self.plain = outputs_of(self.model, self._inputs())
+            # A copy runs: a model may keep what it computes.
+            self.plain = outputs_of(copy.deepcopy(self.model), self._inputs())
             self.one = self._world(1)
         answer = self._count(count, self.one, self.plain)
         self.partly = []
@@ -436,10 +438,16 @@ class _Audit:
                 )
         for key in self.found.unused:
             if key in self.checked:
-                near = self._nearest(key)
+                apart = fused_of(key, self._names())
+                near = "" if apart else self._nearest(key)
                 reason = f"no module or parameter of {type(self.original).__name__} has this name"
                 hint = f'write "{near}"' if near else "leave it out"
                 change = {key: "", near: self.plan[key]} if near else {key: ""}
+                if apart:
+                    reason += f"; it has {', '.join(each.rpartition('.')[2] for each in apart)}"
+                    hint = "write a rule for each of these"
+                    style = self.plan[key].removeprefix("packed_")
+                    change = {key: "", **dict.fromkeys(apart, style)}
                 yield Finding("illegal", "style", key, "", reason, hint, change)
 
     def _uneven_experts(self, count: int) -> Finding | None:
@@ -473,13 +481,15 @@ class _Audit:
 
     def _nearest(self, key: str) -> str:
         """The name that a rule was meant for: one that ends so, or is written almost so."""
-        names = dict.fromkeys(
-            generic(name)
-            for name, _ in (*self.model.named_modules(), *self.model.named_parameters())
-        )
+        names = self._names()
         inside = [name for name in names if name.endswith(f".{key}")]
         near = inside or get_close_matches(key, names, 1, 0.7)
         return near[0] if near else ""
+
+    def _names(self) -> list[str]:
+        """What a rule can name."""
+        named = (*self.model.named_modules(), *self.model.named_parameters())
+        return list(dict.fromkeys(generic(name) for name, _ in named))
 
     def _world(self, count: int) -> list[_Run] | RankError:
         """The runs of all ranks."""
@@ -854,7 +864,8 @@ def prepared(model: nn.Module) -> nn.Module:
             tensor.data = tensor.data.float()
     with torch.no_grad():
         for parameter in ours.parameters():
-            if parameter.is_floating_point() and not parameter.is_meta:
+            # What is narrower is quantized, and knows no addition.
+            if parameter.is_floating_point() and parameter.itemsize > 1 and not parameter.is_meta:
                 noise = torch.randn(parameter.shape, generator=generator)
                 scale = float(parameter.std()) if parameter.numel() > 1 else 0.0
                 parameter.add_(noise.to(parameter) * (scale or 0.2))

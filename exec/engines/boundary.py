@@ -53,6 +53,14 @@ NO_DIM = Problem(
     "{name} has the shape {shape}, and {style} cuts dimension {dim}",
     "leave it out",
 )
+NO_WEIGHT = Problem(
+    BoundaryError,
+    "style-not-known",
+    "what {style} does to {module} is not known",
+    "its {kind} has no parameter of its own to cut, as where weights are packed or wrapped: its "
+    "code has DTensors beside them",
+    "leave {module} out, or name the module that has the weight",
+)
 NO_ROPE = Problem(
     BoundaryError,
     "style-needs",
@@ -167,6 +175,10 @@ class Rank:
                 hint = f"{text} is for linear layers: embedding_rowwise is for tables"
             error = NEEDS(style=text, module=name, kind=kind, attribute=style.needs, hint=hint)
             raise _at(name, error, "embedding_rowwise" if table else "replicate")
+        if style.kind == "linear" and all(each is None for each in module._parameters.values()):
+            error = NO_WEIGHT(style=text, module=name, kind=type(module).__name__)
+            error.unknown = True
+            raise _at(name, error)
         if style.exit == "rope" and self._rope() is None:
             raise _at(name, NO_ROPE(style=text, module=name))
         if style.summed:

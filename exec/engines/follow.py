@@ -84,6 +84,8 @@ def same(one: Tensor, other: Tensor) -> bool:
         return one.shape == other.shape
     if not (one.is_floating_point() or one.is_complex()):
         return torch.equal(one, other)
+    if one.itemsize == 1:  # torch knows no arithmetic of them
+        one, other = one.float(), other.float()
     one, other = one.detach().nan_to_num(), other.detach().nan_to_num()
     if one.numel() == 0:
         return True
@@ -154,6 +156,7 @@ class Follow:
         self.parameters = parameters
         self.found = Followed()
         self.zeros: set[int] = set()
+        self.unlike: dict[int, str] = {}
 
     def run(self) -> Followed:
         """Returns where everything lies, as far as the runs go together."""
@@ -176,6 +179,7 @@ class Follow:
             if placement is not None and not lies(
                 self.whole.values[value].tensor, parts, placement
             ):
+                self.unlike[value] = f"the parts of {name} are no equal parts {placement}"
                 placement = None
             self.found.placements[value] = placement
         return self.found.placements[value]
@@ -244,7 +248,8 @@ class Follow:
         self, number: int, step: Step, steps: Sequence[Step], placed: Sequence[Placement | None]
     ) -> list[Placement] | str:
         if any(placement is None for placement in placed):
-            return "it uses a value of which nothing is known"
+            unlike = (self.unlike[value] for value in step.before if value in self.unlike)
+            return next(unlike, "it uses a value of which nothing is known")
         if step.kind == "read":
             if all(isinstance(p, Replicate) for p in placed):
                 return []

@@ -129,8 +129,13 @@ NOT_A_TP_PLAN = Problem(
     "not-a-tp-plan",
     "this is not a tp_plan",
     "{reason}",
-    'write {{"layers.*.self_attn.q_proj": "colwise"}}: names of modules or parameters, and styles',
+    "{hint}",
 )
+_WRITE = (
+    'write {"layers.*.self_attn.q_proj": "colwise"}: names of modules or parameters, and styles'
+)
+_INSIDE = 'give what stands at "{name}" alone'
+_OURS = "it is a plan of dimsolve: plan.to_tp_plan() writes it in this format"
 
 
 def read_tp_plan(plan: Any) -> dict[str, str]:
@@ -140,10 +145,17 @@ def read_tp_plan(plan: Any) -> dict[str, str]:
     {'layers.*.mlp.up_proj': 'colwise'}
     """
     if not isinstance(plan, Mapping):
-        raise NOT_A_TP_PLAN(reason=f"{plan!r:.60} is a {type(plan).__name__}")
+        raise NOT_A_TP_PLAN(reason=f"{plan!r:.60} is a {type(plan).__name__}", hint=_WRITE)
     for name, style in plan.items():
         if not isinstance(name, str) or not isinstance(style, str):
-            raise NOT_A_TP_PLAN(reason=f"{name!r:.60}: {style!r:.60} is no pair of texts")
+            hint = _WRITE
+            if isinstance(style, Mapping) and name in ("tp_plan", "base_model_tp_plan", "ep_plan"):
+                hint = _INSIDE.format(name=name)
+            elif {"version", "mesh", "operators"} <= set(plan):
+                hint = _OURS
+            raise NOT_A_TP_PLAN(
+                reason=f"{name!r:.60}: {style!r:.60} is no pair of texts", hint=hint
+            )
     return dict(plan)
 
 
@@ -165,8 +177,11 @@ def read_tp_plan_file(path: Path) -> dict[str, str]:
     """Returns the plan in a file of JSON. Raises TpPlanError where it cannot be read."""
     try:
         return read_tp_plan(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise NOT_A_TP_PLAN(reason=f"{path}: {error}") from error
+    except OSError as error:
+        reason = f"{path}: {error.strerror or error}"
+        raise NOT_A_TP_PLAN(reason=reason, hint="give a file of JSON") from error
+    except ValueError as error:
+        raise NOT_A_TP_PLAN(reason=f"{path} is no JSON: {error}", hint=_WRITE) from error
 
 
 def generic(name: str) -> str:
@@ -216,3 +231,37 @@ def resolve(plan: Mapping[str, str], modules: Iterable[tuple[str, Iterable[str]]
                 used.add(style)
     unused = tuple(name for name in plan if name not in used)
     return Resolved(found.modules, found.parameters, unused)
+
+
+def fused_of(name: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that a fused one stands for, as vLLM and SGLang write them: beside it, with
+    its ending, and one after another what it begins with. [] where there are none.
+
+    >>> fused_of("a.qkv_proj", ["a.q_proj", "a.k_proj", "a.v_proj", "a.o_proj", "b.q_proj"])
+    ['a.q_proj', 'a.k_proj', 'a.v_proj']
+    >>> fused_of("a.gate_up_proj.weight", ["a.gate_proj.weight", "a.up_proj.weight"])
+    ['a.gate_proj.weight', 'a.up_proj.weight']
+    """
+    found = re.fullmatch(
+        r"(?P<home>(?:.*\.)?)(?P<begin>\w+)(?P<end>_[^_.]+(?:\.(?:weight|bias))?)", name
+    )
+    if found is None:
+        return []
+    beside = {
+        each.removeprefix(found["home"]).removesuffix(found["end"]): each
+        for each in names
+        if each.startswith(found["home"]) and each.endswith(found["end"])
+    }
+
+    def parts(left: str) -> list[str] | None:
+        if not left:
+            return []
+        for begin, each in beside.items():
+            if begin and left.startswith(begin):
+                more = parts(left.removeprefix(begin).removeprefix("_"))
+                if more is not None:
+                    return [each, *more]
+        return None
+
+    made = parts(found["begin"]) or []
+    return made if len(made) > 1 else []

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from dimsolve.ir.annotation import Opaque
+from dimsolve.ir.annotation import Opaque, Operand
 from dimsolve.ir.characters import shown
 from dimsolve.ir.checks import as_whole, nearest, written, wrong_type
 from dimsolve.ir.errors import AnnotationError, Problem
+from dimsolve.solver.layout import star_position
 from dimsolve.solver.solution import Solution
 
 _HINT = 'name an identifier, such as "k", or give (index, dim)'
+_STAR = "'*' stands for {star} here: split one of these"
+_NO_STAR = "'*' stands for no dimension here: give inputs that have more"
 UNKNOWN_NAME = Problem(
     AnnotationError,
     "unknown-split",
@@ -40,6 +43,9 @@ def split_name(solution: Solution, split: str | tuple[int, int]) -> str | None:
         if split not in names:
             close = nearest(split, names)
             hint = f"did you mean '{close}'?" if close else ""
+            if split == "*" and any(map(_has_star, solution.annotation.operands)):
+                star = ", ".join(solution.layout.star)
+                hint = _STAR.format(star=star) if star else _NO_STAR
             known = ", ".join(names) or "none"
             raise UNKNOWN_NAME(solution.text, name=shown(split), known=known, hint=hint)
         return split
@@ -49,6 +55,10 @@ def split_name(solution: Solution, split: str | tuple[int, int]) -> str | None:
         return None
     found = (atom for atom in patterns[dim].atoms if isinstance(atom, str))
     return next((name for name in found if solution.values[name] != 1), None)
+
+
+def _has_star(operand: Operand) -> bool:
+    return star_position(operand) is not None
 
 
 def nothing_to_split(solution: Solution, split: tuple[int, int]) -> str:

@@ -13,6 +13,7 @@ and 6 unequally, in one process; each operator in a child, as some end the proce
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from collections import Counter
@@ -35,6 +36,9 @@ from dimsolve.solver.operators.paths import IN_PLACE
 COUNTS = (2, 5)
 MOST = 40
 """So many ways to lay the tensors of one call are run."""
+
+SECONDS = 300
+"""So long may one operator take: DTensor searches some layouts for much longer."""
 
 Line = tuple[str, str]
 """What came of one run ("equal", "wrong", "raises", "refused", ...), and its words."""
@@ -185,18 +189,21 @@ def compared(words: str, run: Callable[[Any], list[Any]], wanted: list[Tensor], 
         with LocalTensorMode(count):
             found = run(init_device_mesh("cpu", (count,)))
             joined = [t.full_tensor() if isinstance(t, DTensor) else t for t in found]
-            joined = [t.reconcile() if hasattr(t, "reconcile") else t for t in joined]
+            # What the ranks have, one by one: they need not agree, nor be numbers.
+            held = [getattr(t, "_local_tensors", {0: t}) for t in joined]
     except Exception as error:
         if "min() arg is an empty sequence" in str(error):
             return "no part may be empty", words  # DTensor itself leaves such strategies out
         return "raises", f"{words}: {type(error).__name__}: {str(error)[:120]}"
     if len(joined) != len(wanted):
         return "wrong", f"{words}: {len(joined)} results, and {len(wanted)} on one device"
-    for one, other in zip(joined, wanted, strict=True):
-        if one.shape != other.shape:
-            return "wrong", f"{words}: {tuple(one.shape)}, and {tuple(other.shape)} on one device"
-        if relative(one.detach().to(other.dtype), other) > 1e-6:
-            return "wrong", f"{words}: other numbers"
+    for ranks, other in zip(held, wanted, strict=True):
+        for rank, one in ranks.items():
+            if one.shape != other.shape:
+                shapes = f"{tuple(one.shape)}, and {tuple(other.shape)} on one device"
+                return "wrong", f"{words}: {shapes}"
+            if relative(one.detach().to(other.dtype), other) > 1e-6:
+                return "wrong", f"{words}: other numbers on rank {rank}"
     return "equal", words
 
 
@@ -209,6 +216,7 @@ def in_child(work: Callable[[str, int], Iterator[Line]], path: str) -> Iterator[
         code = 1
         try:
             warnings.simplefilter("ignore")
+            signal.alarm(SECONDS)
             with os.fdopen(write, "w") as lines, fixed_random(0):
                 for count in COUNTS:
                     for kind, text in work(path, count):

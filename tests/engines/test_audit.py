@@ -307,6 +307,77 @@ def test_a_misspelled_name_is_corrected() -> None:
     assert '    legal at 2 with "down": "rowwise" without dwon' in str(found).splitlines()
 
 
+class Apart(nn.Module):
+    """What others fuse stands apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(16, 24), nn.Linear(16, 24)
+        self.down_proj = nn.Linear(24, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.down_proj(self.gate_proj(x).sigmoid() * self.up_proj(x))
+        return found
+
+
+def test_a_name_that_others_fuse_stands_for_its_parts() -> None:
+    """vLLM and SGLang write gate_up_proj where transformers has two layers."""
+    found = audited(Apart(), {"gate_up_proj": "packed_colwise", "down_proj": "rowwise"})
+    finding = only(found)
+    assert finding.reason == (
+        "no module or parameter of Apart has this name; it has gate_proj, up_proj"
+    )
+    assert finding.hint == "write a rule for each of these"
+    assert found.at(2).corrected == {
+        "gate_proj": "colwise",
+        "up_proj": "colwise",
+        "down_proj": "rowwise",
+    }
+
+
+class Quantized(nn.Module):
+    """A linear layer of rows in one byte each; packed: that nobody sees as a parameter."""
+
+    in_features = out_features = 16
+
+    def __init__(self, dtype: torch.dtype, packed: bool) -> None:
+        super().__init__()
+        rows = torch.eye(16).to(dtype)
+        self.weight = [rows] if packed else nn.Parameter(rows, requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.weight[0] if isinstance(self.weight, list) else self.weight
+        return x @ weight.to(x.dtype).T
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+def test_quantized_weights_are_cut_as_others_are(dtype: torch.dtype) -> None:
+    model: Any = Mlp()
+    model.up, model.down = Quantized(dtype, False), Quantized(dtype, False)
+    assert audited(model, PAIR, 2, 5).ok
+
+
+def test_of_packed_weights_nothing_is_said() -> None:
+    model: Any = Mlp()
+    model.up = Quantized(torch.int8, True)
+    model.down = Quantized(torch.int8, False)
+    finding = only(audited(model, PAIR))
+    assert (finding.verdict, finding.about) == ("unknown", "style")
+    assert finding.reason == (
+        "what colwise does to up is not known: its Quantized has no parameter of its own to cut, as "
+        "where weights are packed or wrapped: its code has DTensors beside them"
+    )
+
+
+def test_a_model_that_keeps_what_it_computes_is_audited() -> None:
+    class Keeps(Mlp):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen = super().forward(x)
+            return self.seen
+
+    assert audited(Keeps(), PAIR).ok
+
+
 def test_nothing_of_a_run_is_kept() -> None:
     """A rank that raised would keep all ranks' models by its traceback."""
     kept = [o for o in gc.get_objects() if type(o) is Recorder]

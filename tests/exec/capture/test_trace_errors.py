@@ -105,7 +105,22 @@ def test_an_error_of_the_model_itself_names_its_line() -> None:
 
     error = refusal(f, torch.zeros(3))
     assert f"at {LINE}:" in str(error)
-    assert 'raise ValueError("not today")' in str(error)
+    assert str(error).splitlines()[1:] == [
+        '    raise ValueError("not today")',
+        "  it raises ValueError('not today')",
+    ]
+
+
+def test_what_torch_raises_for_a_call_of_the_model_is_told() -> None:
+    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
+
+    def f(x: torch.Tensor) -> object:
+        return flex_attention(x, x, x, return_aux=AuxRequest(max_scores=True))
+
+    error = refusal(f, torch.zeros(2, 2, 16, 8))
+    assert str(error).splitlines()[2] == (
+        "  it raises NotImplementedError('Returning max scores is not supported on CPU/MPS.')"
+    )
 
 
 def test_a_model_that_calls_nothing() -> None:

@@ -22,7 +22,7 @@ HEADS, WIDTH, LENGTH = 4, 8, 160
 
 class Attention(nn.Module):
     """Attention between linear layers. heads: of keys. mask, score: what makes a function of the
-    documents (batch, seq).
+    documents (batch, seq). sums: whether the logsumexp of the scores is wanted too.
     """
 
     def __init__(
@@ -31,13 +31,14 @@ class Attention(nn.Module):
         mask: Callable[..., Any] | None = None,
         score: Callable[..., Any] | None = None,
         by: tuple[bool, bool] = (False, False),
+        sums: bool = False,
     ) -> None:
         super().__init__()
         self.q, self.o = nn.Linear(WIDTH, HEADS * 4), nn.Linear(HEADS * 4, WIDTH)
         self.k, self.v = nn.Linear(WIDTH, heads * 4), nn.Linear(WIDTH, heads * 4)
         self.slopes = nn.Parameter(torch.rand(HEADS))
         self.table = nn.Parameter(torch.rand(2))
-        self.mask, self.score, self.by = mask, score, by
+        self.mask, self.score, self.by, self.sums = mask, score, by, sums
 
     def forward(self, x: Tensor, documents: Tensor) -> Tensor:
         batch, seq, _ = x.shape
@@ -51,8 +52,11 @@ class Attention(nn.Module):
             block = create_block_mask(made, rows, heads, seq, seq, device=x.device.type)
         score = None if self.score is None else self.score(self, documents)
         grouped = k.shape[1] != HEADS
-        found = flex_attention(q, k, v, score, block, enable_gqa=grouped)
-        assert isinstance(found, Tensor)
+        found: Any = flex_attention(
+            q, k, v, score, block, enable_gqa=grouped, return_lse=self.sums
+        )
+        if self.sums:
+            found = found[0] * found[1].unsqueeze(-1)
         result: Tensor = self.o(found.transpose(1, 2).flatten(-2))
         return result
 
@@ -112,6 +116,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "by table": ({"score": by_table}, ("b.", "h", ".")),
     "last of": ({"score": last_of}, (".",)),
     "grouped": ({"heads": 2, "mask": causal, "score": alibi}, ("h",)),
+    "logsumexp": ({"mask": causal, "sums": True}, ()),
     "one head of keys": ({"heads": 1, "mask": window, "score": alibi_by_place}, ()),
 }
 

@@ -227,6 +227,20 @@ SAID: list[tuple[Callable[[], object], str]] = [
         '  hint: name an identifier, such as "k", or give (index, dim)',
     ),
     (
+        lambda: ds.check("* k -> * k", [(6, 4, 8)], "*", 2),
+        "there is no such identifier\n"
+        "  * k -> * k\n"
+        "  '*' is no identifier of the annotation; its identifiers are k, a, b\n"
+        "  hint: '*' stands for a, b here: split one of these",
+    ),
+    (
+        lambda: ds.check("* k -> * k", [(8,)], "*", 2),
+        "there is no such identifier\n"
+        "  * k -> * k\n"
+        "  '*' is no identifier of the annotation; its identifiers are k\n"
+        "  hint: '*' stands for no dimension here: give inputs that have more",
+    ),
+    (
         lambda: ds.check("a, b -> a b", [(6,), (2,)], "a", 2, value_split=[2]),
         "an entry of value_split is not the number of an input\n"
         "  an entry of value_split is 2, an int\n"

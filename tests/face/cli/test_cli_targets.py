@@ -64,6 +64,79 @@ def test_a_failing_function_is_named_with_its_line() -> None:
     )
 
 
+def audited(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["audit", *arguments])
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [("weights", "a folder"), ("meta-llama/Llama-3-8B", "a name of a model hub")],
+)
+def test_a_checkpoint_is_told_how_it_is_asked_about(target: str, kind: str) -> None:
+    Path("weights").mkdir()
+    assert audited(target) == (
+        "AnnotationError: this is no target\n"
+        f"  {target}\n"
+        f"  {target} is {kind}\n"
+        "  hint: a target is a function: in a file model.py def made(): return "
+        f'AutoModelForCausalLM.from_pretrained("{target}"), '
+        '{"input_ids": torch.arange(8).view(1, 8)}, and ask about model.py:made\n'
+    )
+
+
+WRITE = (
+    '  hint: write {"layers.*.self_attn.q_proj": "colwise"}: names of modules or parameters, and '
+    "styles\n"
+)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "  plan.json: No such file or directory\n  hint: give a file of JSON\n"),
+        ("[1]", f"  [1] is a list\n{WRITE}"),
+        ('{"a": null}', f"  'a': None is no pair of texts\n{WRITE}"),
+        (
+            '{"a": "colwise",',
+            "  plan.json is no JSON: Expecting property name enclosed in double quotes: line 1 "
+            f"column 17 (char 16)\n{WRITE}",
+        ),
+        (
+            '{"tp_plan": {"a": "colwise"}}',
+            "  'tp_plan': {'a': 'colwise'} is no pair of texts\n"
+            '  hint: give what stands at "tp_plan" alone\n',
+        ),
+        (
+            '{"version": 3, "mesh": {}, "operators": []}',
+            "  'version': 3 is no pair of texts\n"
+            "  hint: it is a plan of dimsolve: plan.to_tp_plan() writes it in this format\n",
+        ),
+    ],
+)
+def test_what_is_no_plan_of_another_engine_gives_nothing_to_ask_about(
+    text: str | None, words: str
+) -> None:
+    if text is not None:
+        Path("plan.json").write_text(text)
+    assert audited("made.py:two", "--plan", "plan.json") == (
+        f"TpPlanError: this is not a tp_plan\n{words}"
+    )
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("counts", ["0", "x", "1", "2,", "4..2"])
+def test_what_says_no_counts_is_refused(counts: str) -> None:
+    words = " ".join(audited("made.py:two", "--tp", counts).replace("│", " ").split())
+    assert (
+        f"Invalid value for '--tp': '{counts}' does not say counts of 2 or more: write 4, or 2,4,8, "
+        "or 2..16" in words
+    )
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("option", ["--fact=b >= 2", "--input=2, 4", "--arg=h=2"])
 def test_options_of_annotations_are_refused(option: str) -> None:
