@@ -9,7 +9,7 @@ none to them either; which the arguments were is not known here, so that is refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -44,7 +44,30 @@ def run_again(
         if numbers and all(number in held for number in numbers):
             raise _WITHOUT_GRADIENT(name=region.name)
     arguments: dict[str, Any] = region.arguments()
+    if not region.use_reentrant:
+        own = {number: args[number] for number in held if not _has_gradient(args[number])}
+        function, args = _with_own(function, own, len(args)), _without(args, own)
     return checkpoint(function, *args, **arguments)
+
+
+def _with_own(
+    function: Callable[..., Any], own: Mapping[int, Any], count: int
+) -> Callable[..., Any]:
+    """Returns the function of the other arguments. torch keeps arguments as they were, and these
+    are the model's: what is counted in place, as batch norm counts, is as it is the second time.
+    """
+    if not own:
+        return function
+
+    def run(*others: Any) -> Any:
+        given = iter(others)
+        return function(*(own[n] if n in own else next(given) for n in range(count)))
+
+    return run
+
+
+def _without(args: Sequence[Any], own: Collection[int]) -> list[Any]:
+    return [value for number, value in enumerate(args) if number not in own]
 
 
 def _has_gradient(value: Any) -> bool:

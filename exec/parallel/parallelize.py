@@ -56,6 +56,7 @@ from .initialising import watch_init
 from .mesh import RankMesh, rank_mesh
 from .on_demand import Names, OnDemand
 from .optimizers import mark_parameters, watch_gradients, watch_optimizers, watch_originals
+from .own_methods import guarded, unguarded
 from .programs import Entry, Programs
 from .same_model import (
     APPLIED,
@@ -337,6 +338,14 @@ class ParallelModule(torch.nn.Module):
             if isinstance(module, PartModule):
                 module.__dict__["call"] = partial(_called_inside, own, path)
 
+    def _in_parts(self) -> dict[str, Tensor]:
+        """Returns the parameters and buffers of which this rank has a part only."""
+        return {
+            name: tensor
+            for name, tensor in (*self.named_parameters(), *self.named_buffers())
+            if not self._held[name].whole
+        }
+
     def tensors_of(self, program: Program) -> list[Any]:
         """The model's tensors that a program takes, as they are now."""
         places = self._places.get(program)
@@ -442,8 +451,14 @@ class ParallelModule(torch.nn.Module):
         return several and forward_ad._current_level >= 0
 
     def _called(self, programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not torch.compiler.is_compiling() and (_is_transformed() or self._goes_forward()):
+        if torch.compiler.is_compiling():
+            return self._run(programs, args, kwargs)
+        if _is_transformed() or self._goes_forward():
             raise _TRANSFORMED()
+        with unguarded():
+            return self._run(programs, args, kwargs)
+
+    def _run(self, programs: Programs, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         modes = {path: held["training"] for path, held in self._moded.items()}
         entry, inputs, objects = programs.find(args, kwargs, modes)
         form = entry.first
@@ -566,7 +581,7 @@ def class_of(kind: type[torch.nn.Module]) -> type[ParallelModule]:
     with suppress(TypeError, ValueError):
         forward.__signature__ = signature(kind.forward)
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
-    members |= methods_of(kind)
+    members |= guarded(kind, ParallelModule) | methods_of(kind)
     try:
         return new_class(
             kind.__name__, (ParallelModule, kind), exec_body=lambda n: n.update(members)

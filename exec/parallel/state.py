@@ -427,6 +427,8 @@ def add_state(
         local = made.get(id(owner[name]))
         if local is None:
             local = _local(tensor, how, ends.device, stored)
+            if isinstance(local, torch.nn.Parameter):
+                vars(local).update(_marks(owner[name]))
             made[id(owner[name])] = local
         _register(module, model, path, name, local)
 
@@ -450,6 +452,11 @@ def _local(tensor: Tensor, how: Held, device: torch.device, stored: torch.dtype 
     if stored is not None and local.is_floating_point():
         local = local.to(stored)
     return torch.nn.Parameter(local, requires_grad=tensor.requires_grad)
+
+
+def _marks(parameter: Tensor) -> dict[str, Any]:
+    """What a model or a script has noted at a parameter: ``p._no_weight_decay = True``."""
+    return {key: x for key, x in vars(parameter).items() if not key.startswith("_dimsolve_")}
 
 
 def _owner(module: torch.nn.Module, path: str, model: torch.nn.Module) -> torch.nn.Module:
