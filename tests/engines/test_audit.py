@@ -364,8 +364,8 @@ def test_of_packed_weights_nothing_is_said() -> None:
     finding = only(audited(model, PAIR))
     assert (finding.verdict, finding.about) == ("unknown", "style")
     assert finding.reason == (
-        "what colwise does to up is not known: its Quantized has no parameter of its own to cut, as "
-        "where weights are packed or wrapped: its code has DTensors beside them"
+        "what colwise does to up is not known: its Quantized has no parameter of its own to cut, "
+        "as where weights are packed or wrapped: its code has DTensors beside them"
     )
 
 

@@ -136,7 +136,7 @@ def test_what_has_no_experts_and_what_is_no_plan_are_refused_on_the_command_line
     tmp_path: Path,
 ) -> None:
     answer = ask("audit", "dimsolve.examples.llama:tiny", "--ep", "--tp", "2")
-    assert answer.code == 1
+    assert answer.code == 2
     assert answer.err.splitlines()[:2] == [
         "TpPlanError: there is no ep_plan to audit",
         "  no rule for LlamaForCausalLM is ep_dispatch_experts: "
@@ -144,7 +144,7 @@ def test_what_has_no_experts_and_what_is_no_plan_are_refused_on_the_command_line
     ]
     path = tmp_path / "none.json"
     answer = ask("audit", TINY, "--ep-plan", str(path), "--tp", "2")
-    assert answer.code == 1
+    assert answer.code == 2
     assert answer.err.startswith(
-        f"TpPlanError: this is not a tp_plan\n  {path}: [Errno 2] No such file or directory"
+        f"TpPlanError: this is not a tp_plan\n  {path}: No such file or directory"
     )

@@ -118,8 +118,10 @@ def test_what_torch_raises_for_a_call_of_the_model_is_told() -> None:
         return flex_attention(x, x, x, return_aux=AuxRequest(max_scores=True))
 
     error = refusal(f, torch.zeros(2, 2, 16, 8))
-    assert str(error).splitlines()[2] == (
-        "  it raises NotImplementedError('Returning max scores is not supported on CPU/MPS.')"
+    assert (
+        str(error)
+        .splitlines()[2]
+        .startswith("  it raises NotImplementedError('Returning max scores is not supported on CPU")
     )
 
 

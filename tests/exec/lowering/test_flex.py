@@ -52,9 +52,7 @@ class Attention(nn.Module):
             block = create_block_mask(made, rows, heads, seq, seq, device=x.device.type)
         score = None if self.score is None else self.score(self, documents)
         grouped = k.shape[1] != HEADS
-        found: Any = flex_attention(
-            q, k, v, score, block, enable_gqa=grouped, return_lse=self.sums
-        )
+        found: Any = flex_attention(q, k, v, score, block, enable_gqa=grouped, return_lse=self.sums)
         if self.sums:
             found = found[0] * found[1].unsqueeze(-1)
         result: Tensor = self.o(found.transpose(1, 2).flatten(-2))

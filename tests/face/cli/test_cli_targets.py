@@ -132,8 +132,8 @@ def test_what_is_no_plan_of_another_engine_gives_nothing_to_ask_about(
 def test_what_says_no_counts_is_refused(counts: str) -> None:
     words = " ".join(audited("made.py:two", "--tp", counts).replace("│", " ").split())
     assert (
-        f"Invalid value for '--tp': '{counts}' does not say counts of 2 or more: write 4, or 2,4,8, "
-        "or 2..16" in words
+        f"Invalid value for '--tp': '{counts}' does not say counts of 2 or more: write 4, or "
+        "2,4,8, or 2..16" in words
     )
 
 
