@@ -239,7 +239,7 @@ class Rounds:
             now = form.instance(form.vocabulary.along(axis, taken))
             # Inner axes may cut what is held.
             more = prod(form.counts[axis + 1 :])
-            room = None if limit is None else limit * more
+            room = None if limit is None else limit // now.unit * more
             answer = solve(replace(now.problem, limit=room))
             if answer.chosen is None:
                 return
@@ -295,7 +295,7 @@ class Rounds:
             if limit is None or over <= 0 or self.clock.late:
                 break
             # The rows say less than the walk, of plans that are alike by as much: so much is left.
-            limit = min(limit, now.problem.most_held(answer.chosen)) - over
+            limit = min(limit, now.problem.most_held(answer.chosen)) - -(-over // now.unit)
             tighter = replace(now.problem, limit=limit)
             answer = solve(tighter, clock=self.clock, target=min(target, self.cost))
 
@@ -448,7 +448,7 @@ class Cases:
         """Returns a bound of a case with its proof, and takes the plan that is found."""
         walk = None if memory is None else self._walk(each)
         found = Rounds(each.form.of(each.case, memory), clock, walk, self.cost).run()
-        if found.taken is not None:
+        if found.taken is not None and walk is None:
             self._offer(each.shape.make(each.case, found.taken))
         return found.bound, found.proof
 
@@ -475,12 +475,12 @@ class Cases:
             form = least.form.of(least.case, self.memory)
             found = Rounds(form, self.clock, self._walk(least))
             found.by_axis()
-            if found.taken is not None:
-                self._offer(least.shape.make(least.case, found.taken))
 
     def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
-        """What a choice costs as a plan, and by how many bytes it does not fit."""
-        return lambda taken: self._walked(each.shape.make(each.case, taken))
+        """What a choice costs as a plan, which is offered, and by how many bytes it does not
+        fit.
+        """
+        return lambda taken: self._offer(each.shape.make(each.case, taken))
 
     def _walked(self, plan: PlanData) -> tuple[int, int]:
         asked = self.shapes[0].asked
@@ -490,13 +490,15 @@ class Cases:
         total = memory_of(plan, Sizes(plan, asked.sizes, {}, "memory"), asked.states).total
         return cost, total - asked.memory
 
-    def _offer(self, plan: PlanData) -> None:
+    def _offer(self, plan: PlanData) -> tuple[int, int]:
         """Takes a plan that fits and costs less than the best so far. What a value is brought to
-        and nobody needs is left out of a plan, so it may cost less than the search counts.
+        and nobody needs is left out of a plan, so it may cost less than the search counts. Returns
+        what it costs, and by how many bytes it does not fit.
         """
         cost, over = self._walked(plan)
         if over <= 0 and (self.best is None or cost < self.cost):
             self.best, self.cost = plan, cost
+        return cost, over
 
     def records(self) -> tuple[int, list[CaseRecord]]:
         """Returns the bound for all cases together, with what shows it of each: its own proof, or
@@ -624,7 +626,8 @@ def least_memory(
     and what one needs.
     """
     options, known = form.options(), FORBIDDEN
-    problem = form.instance(options).problem
+    now = form.instance(options)
+    problem, limit, below = now.problem, limit // now.unit, -(-below // now.unit)
     zero = Problem(
         tuple(np.where(c >= FORBIDDEN, c, 0) for c in problem.costs),
         {e: np.where(t >= FORBIDDEN, t, 0) for e, t in problem.edges.items()},
@@ -649,8 +652,8 @@ def least_memory(
     chosen = solve(replace(problem, limit=high), clock=Clock(10.0)).chosen or chosen
     if chosen:
         taken = [own[k] for own, k in zip(options, chosen, strict=False)]
-        known = walk(taken)[1] + limit
-    return low, known
+        known = walk(taken)[1] + (form.memory or 0)
+    return low * now.unit, known
 
 
 def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:

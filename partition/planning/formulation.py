@@ -52,6 +52,11 @@ from .ways import Cut, Needs, Price, Ways, cut_of
 MOST_PAIRS = 600
 """Ways to make a value times sets of its needs, up to which it has a node of its own."""
 
+UNITS = 26
+"""Bits of a limit of memory: what is held is counted in units of so many bytes that no more are
+needed, so that prices of a unit can be whole numbers. What a unit is not filled by is left out.
+"""
+
 MOST_PAIRED = 4
 """Users of a relaxed value, up to which they bear its price in pairs."""
 
@@ -62,11 +67,14 @@ Kept = list[list[Option]]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A problem whose first nodes are the operators. ``relaxed``: how many values are."""
+    """A problem whose first nodes are the operators. ``relaxed``: how many values are. ``unit``:
+    bytes in which what is held is counted.
+    """
 
     problem: Problem
     options: Kept
     relaxed: int
+    unit: int = 1
 
 
 class Formulation:
@@ -577,6 +585,7 @@ class _Instance:
         self.form, self.options, self.most = form, options, most
         self.network = form.network
         self.limited = form.memory is not None
+        self.unit = 1 << max(0, (form.memory or 0).bit_length() - UNITS)
         self.node_costs: list[Numbers] = []
         self.usages: list[list[Held]] = []
         self.edges: list[tuple[int, int, Numbers]] = []
@@ -588,15 +597,18 @@ class _Instance:
         for operator, options in zip(self.network.operators, self.options, strict=True):
             clock.check()
             self.node_costs.append(form.operator_costs(operator, options))
-            self.usages.append(form.held(operator, options) if self.limited else [])
+            self.usages.append([])
+            for start, stop, held in form.held(operator, options) if self.limited else ():
+                self._hold(operator.number, start, stop, held)
         for edge in self.network.edges:
             clock.check()
             self._value(edge)
         if self.limited and self.options:
             given = np.full(len(self.options[0]), form.given())
             self._hold(0, 0, form.least.times.end + 1, given)
-        problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
-        return Instance(problem, self.options, self.relaxed)
+        limit = None if form.memory is None else form.memory // self.unit
+        problem = Problem.of(self.node_costs, self.edges, self.usages, limit)
+        return Instance(problem, self.options, self.relaxed, self.unit)
 
     def _value(self, edge: Edge) -> None:
         """Adds the cost and the bytes of one value, between those who make and use it."""
@@ -833,7 +845,7 @@ class _Instance:
 
     def _hold(self, node: int, start: int, stop: int, held: Any) -> None:
         if start < stop:
-            self.usages[node].append((start, stop, np.asarray(held, np.int64)))
+            self.usages[node].append((start, stop, np.asarray(held, np.int64) // self.unit))
 
     def _add(self, node: int, costs: Numbers) -> None:
         before = self.node_costs[node]

@@ -44,6 +44,9 @@ WORK = 6e7
 GUESSES = (32, 16, 8, 4, 2, 1)
 """Parts of the way from the bound to the best choice, at which one is looked for."""
 
+PARTS = (1 << 10, 1 << 8, 1 << 6, 1 << 4, 0)
+"""Parts of a good bound by which a choice is first looked for above it."""
+
 STEPS = 10_000
 """Nodes that are chosen anew after messages were passed."""
 
@@ -53,6 +56,10 @@ PASSES = 10
 STALLED = 6
 """How often prices may change in vain."""
 
+DEAREST = 0.25
+"""What the limit is worth at most at the first prices, as a part of the cost."""
+
+LUMPS=False
 LUMP = 0.1
 """The part of the limit from which on what one node holds is decided first."""
 
@@ -60,6 +67,15 @@ REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
 
 Prices: TypeAlias = dict[int, float]
+Found: TypeAlias = tuple[int, list[Any]]
+"""A bound with its proof."""
+
+
+class AlsoAt(Exception):
+    """A choice fits at all times of a core, and holds too much at another time."""
+
+    def __init__(self, time: int) -> None:
+        self.time = time
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +147,22 @@ class Search:
         self.cost = self.target
         if start is not None:
             self.offer(start)
-        lump = self.lump() if self.whole and self.alike else None
+        lump = self.lump() if self.whole and self.alike and LUMPS else None
         if lump is not None:
             return self.apart(*lump)
-        known = self.without_limit() if self.problem.limit is not None and self.alike else None
+        prices: Prices = {}
+        times: set[int] = set()
+        limited = self.problem.limit is not None
+        known = self.without_limit(prices, times) if limited and self.alike else None
         if known is not None and (known.bound >= self.target or self.late):
             return Answer(self.best, self.cost, min(known.bound, self.cost), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
+            if known is not None and times:
+                core.rows()
+                found = self.near(core, prices, times, known.bound)
+                return Answer(self.best, self.cost, *self.better(found, known))
             core.reduce(self.clock)
             bound = self.prove(core, {}, reduced=True, guess=True)
         except Empty:
@@ -204,13 +227,15 @@ class Search:
             return found
         return min(known.bound, self.cost), known.steps
 
-    def without_limit(self) -> Answer:
+    def without_limit(self, best_prices: Prices, found_times: set[int]) -> Answer:
         """Searches without the limit; what is held too much costs a price, which is looked for by
-        cutting planes. Returns the best bound with its proof. Layers stay alike here, so this is
-        fast; it ends where prices can say no more.
+        cutting planes. Returns the best bound with its proof; best_prices and found_times get its
+        prices, and all times at which too much was held. Layers stay alike here, so this is fast;
+        it ends where prices can say no more.
         """
         limit = float(self.problem.limit or 0)
         prices: Prices = {}
+        wide = DEAREST
         times: list[int] = []
         cuts: list[tuple[float, dict[int, int]]] = []
         best = Answer(None, FORBIDDEN, *self.least())
@@ -226,6 +251,8 @@ class Search:
             if bound > best.bound:
                 known = [[t, int(p)] for t, p in sorted(prices.items()) if p]
                 best = Answer(None, FORBIDDEN, bound, [["price", weight, known], *answer.steps])
+                best_prices.clear()
+                best_prices.update(prices)
             if answer.chosen is None:
                 break
             self.offer(answer.chosen)
@@ -235,10 +262,13 @@ class Search:
                 break
             if held[worst] > limit and worst not in times:
                 times.append(worst)
+                found_times.add(worst)
             cost = self.scale * self.problem.cost(answer.chosen)
             cuts.append((float(cost), held))
             rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
-            before, box = prices, 4 * max(c for c, _ in cuts) / max(limit, 1)
+            before, box = prices, wide * min(c for c, _ in cuts) / max(limit, 1)
+            if held[worst] > limit and any(prices.get(t, 0.0) >= 0.9 * box for t in times):
+                wide, box = 8 * wide, 8 * box
             prices, reached = master(rows, times, box, limit)
             prices = {t: p for t, p in prices.items() if p}
             done = reached <= self.scale * best.bound * (1 + 1e-6)
@@ -285,11 +315,17 @@ class Search:
     # proofs --------------------------------------------------------------------------------------
 
     def prove(
-        self, core: Core, prices: Prices, *, reduced: bool = False, guess: bool = False
+        self,
+        core: Core,
+        prices: Prices,
+        *,
+        reduced: bool = False,
+        guess: bool = False,
+        known: bool = False,
     ) -> int:
         """Searches a core; its proof is in its steps. Returns what every choice in it costs at
         least, as far as it matters: the target, or less where the time was over. guess: whether
-        targets are guessed before cases are split.
+        targets are guessed before cases are split. known: whether the prices are good ones.
         """
         given: dict[Any, Table] = {}
         try:
@@ -298,10 +334,15 @@ class Search:
                     core.reduce()
                 reduced = False
                 before = core.options
-                together = self.work if core.times else REPEATED * self.work
+                together = REPEATED * self.work if known or not core.times else self.work
                 order = elimination_order(core, self.work, together)
                 if order is None:
                     found = self.messages(core, given, prices)
+                elif known:
+                    found = self.narrowed(core, order, prices)
+                    known = core.options <= 0.5 * before
+                    if found is None:
+                        continue
                 else:
                     found = self.exact(core, order, prices)
                 if found is not None:
@@ -336,13 +377,31 @@ class Search:
             return self.give_up(core, order, prices)
         return self.labelled(core, order, prices)
 
+    def narrowed(self, core: Core, order: list[int], prices: Prices) -> int | None:
+        """Drops options by elimination at these prices; the bound where nothing is left."""
+        dual = Dual(self, core, order, self.scale, {})
+        prices = {t: float(int(p)) for t, p in prices.items() if t in core.place}
+        run, most = dual.eliminated(prices), self.scale * (self.target - 1)
+        constant = dual.constant(prices)
+        self.note(core, self.scale, prices, order, self.target)
+        if run.least + constant > most:
+            return self.target
+        self.offer(core.choice(run.chosen()))
+        if self.late:
+            return self.give_up(core, order, prices)
+        for i, each in run.marginals().items():
+            kept = each + constant <= most
+            if not kept.all():
+                core.keep(i, kept)
+        return None
+
     def labelled(self, core: Core, order: list[int], prices: Prices) -> int | None:
         """Finds the best choice by labels, near the bound first, with what is held at the times
         that have a price, and those at which what is found holds too much; None where that takes
         too many.
         """
         dual = Dual(self, core, order, self.scale, {})
-        known = {t: p for t, p in prices.items() if t in core.place}
+        known = {t: p for t, p in prices.items() if t in core.place and p}
         run = dual.eliminated(known)
         bound = int(-(-(run.least + dual.constant(known)) // self.scale))
         reached, part = bound, FIRST_PART
@@ -357,10 +416,13 @@ class Search:
                     reached = guess
                     if not part:
                         break
-                    part //= 4
+                    part //= 2
                 elif not self.offer(core.choice(chosen)):
-                    held = held_at(self.problem, core, core.choice(chosen))
-                    known[core.times[int(held.argmax())]] = 0.0
+                    held = self.problem.held(core.choice(chosen))
+                    worst = max(held, key=lambda t: (held[t], -t))
+                    if worst not in core.place or worst in known:
+                        raise AlsoAt(worst)
+                    known[worst] = 0.0
                 else:
                     reached = self.target
         except TooMany:
@@ -484,6 +546,61 @@ class Search:
         while rounds and self.cost < cost and not self.late:
             cost = self.cost
             chosen = nearby.walk(chosen, rounds, lambda: self.late)
+
+    def near(self, whole: Core, prices: Prices, times: set[int], reached: int) -> Found:
+        """Searches a core at a few times alone, and at those too at which what is found holds too
+        much. There most nodes hold nothing that differs, so that most is decided exactly.
+        """
+        while True:
+            core = whole.copy()
+            try:
+                core.only(sorted(times))
+                core.reduce(self.clock)
+                core.reached = reached
+                found = self.narrow(core, prices)
+            except Empty:
+                found = self.target
+            except AlsoAt as more:
+                times.add(more.time)
+                continue
+            return found, [*whole.steps, *core.steps]
+
+    def narrow(self, core: Core, prices: Prices) -> int:
+        """Drops what costs no less than what is known, without prices and at good ones; then looks
+        for choices near the bound first. Returns the bound.
+        """
+        prices = dict(prices)
+        for each in ({}, prices) if self.best is not None else ():
+            order = self.order_of(core)
+            found = None if order is None else self.narrowed(core, order, each)
+            if found is not None:
+                return found
+            core.reduce()
+        order = self.order_of(core)
+        if order is not None:
+            prices, bound = Dual(self, core, order, self.scale, prices).maximise()
+            if bound / self.scale > core.reached:
+                core.reached = min(int(-(-bound // self.scale)), self.target)
+                self.note(core, self.scale, prices, order, core.reached)
+        start, steps = core.reached, list[Any]()
+        for part in PARTS:
+            guess = min(start + abs(start) // part + 1, self.target) if part else self.target
+            case, self.target = core.copy(), guess
+            try:
+                bound = self.prove(case, dict(prices), reduced=True, known=True)
+            finally:
+                self.target = min(self.target, self.cost)
+            if bound > core.reached:
+                core.reached, steps = bound, case.steps
+            found, self.target = self.cost < guess, self.cost
+            if found or bound < guess or guess == self.cost:
+                break
+        core.steps += steps
+        return core.reached
+
+    def order_of(self, core: Core) -> list[int] | None:
+        """The order in which a core of repeated parts is eliminated."""
+        return elimination_order(core, self.work, REPEATED * self.work)
 
     def guessed(self, core: Core, prices: Prices) -> int:
         """Proves a core with lower targets first: below them fewer options are left, and what is
@@ -619,14 +736,6 @@ def constant_of(core: Core, prices: Prices) -> float:
     return -sum(int(p) for p in prices.values()) * core.limit if prices else 0.0
 
 
-def held_at(problem: Problem, core: Core, chosen: list[int]) -> Table:
-    """Returns what a choice holds at every time."""
-    found = np.zeros(len(core.times))
-    for start, held in problem.held(chosen).items():
-        found[core.place[start] :] = held
-    return found
-
-
 def held_by(core: Core, times: list[int]) -> dict[int, Table]:
     """Returns what the options of every node that holds anything hold at these times."""
     found = {}
@@ -700,7 +809,7 @@ class Cuts:
         if limit is None or not self.core.times:
             return
         held = search.problem.held(whole)
-        worst = max(held, key=lambda t: (held[t], -t))
+        worst = max(self.core.at(held), key=lambda t: (held[t], -t))
         if held[worst] > limit and worst not in self.times:
             self.times.append(worst)
         self.cuts.append((float(search.scale * cost), held))
@@ -782,7 +891,7 @@ class Dual:
             held = search.problem.held(chosen)
             if not self.weight and search.best is not None:
                 break
-            worst = max(held, key=lambda t: (held[t], -t))
+            worst = max(core.at(held), key=lambda t: (held[t], -t))
             if held[worst] > limit and worst not in times:
                 times.append(worst)
             own = bound - sum(p * (at(held, t) - limit) for t, p in prices.items())
