@@ -439,26 +439,28 @@ class Formulation:
         for number, place in edge.uses:
             if not self.network.operators[number].skipped:
                 users.setdefault(number, []).append(place)
-        own = [
-            dict.fromkeys(self.needs_of(edge, tuple(places), options[number]))
-            for number, places in users.items()
-        ]
-        if prod(map(len, own)) > MOST_PAIRS:
-            return None
-        returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
         forms = self, other
         fixed = [form.stored.storage.is_whole(edge) for form in forms]
         places = [[form.stored.place(user) for user in users] for form in forms]
         alike = [tuple(map(each.index, each)) for each in places]
-        kind = edge.dims, edge.dtype, edge.gradient, returned, *map(tuple, own)
+        asked = [(id(options[n]), tuple(places)) for n, places in users.items()]
+        kind = edge.dims, edge.dtype, edge.gradient, edge.returned, *asked
         key = "more", self.case.states, other.case.states, *fixed, *alike, kind
 
-        def make() -> int:
+        def make() -> tuple[Any, int | None]:
+            own = [
+                dict.fromkeys(self.needs_of(edge, tuple(places), options[number]))
+                for number, places in users.items()
+            ]
+            if prod(map(len, own)) > MOST_PAIRS:
+                return options, None
+            returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
             every = [dict(zip(users, each, strict=True)) for each in product(*own)]
             costs = [[form.storage(edge, e, returned).cost for e in every] for form in forms]
-            return min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+            least = min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+            return options, least
 
-        return self.once(key, make)
+        return self.once(key, make)[1]
 
     def text(self, text: str) -> int:
         """Returns the value of a length that is written."""

@@ -6,8 +6,8 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
     ["arc", i, j]               options of i that have no partner in j go
     ["row", i]                  options of i go that with the least of all others exceed the limit
     ["slack"]                   times at which even the most of all nodes fits are looked at no more
-    ["times", [t, ...]]         other times are looked at no more; at these the first node holds what
-                                every option of another one holds
+    ["times", [t, ...]]         other times are looked at no more; at these the first node holds
+                                what every option of another one holds
     ["better", i, [[a, b]]]     option a of i goes: b costs no more beside all neighbours' options,
                                 and holds no more
     ["absorb", i, j]            an edge whose costs are a sum of a part for i and one for j

@@ -87,9 +87,7 @@ class Problem:
             found[first, second] = (
                 matrix if before is None else np.minimum(before + matrix, FORBIDDEN)
             )
-        held = tuple(
-            tuple((a, b, one(u)) for a, b, u in each if a < b) for each in usages
-        )
+        held = tuple(tuple((a, b, one(u)) for a, b, u in each if a < b) for each in usages)
         return cls(tuple(own), found, held or ((),) * len(own), limit)
 
     @property

@@ -16,7 +16,7 @@ answer is the best choice so far, and the bound is what was proved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import highspy
@@ -35,6 +35,9 @@ FIRST_PART = 1 << 14
 SWEEPS = 600
 """Passes of messages over a core, at most."""
 
+CLOSE = 0.005
+"""A part of the bound: where the best choice is so close, prices are looked for no further."""
+
 MOST_PRICED = 16
 """How often prices are tried on the whole problem."""
 
@@ -44,7 +47,7 @@ WORK = 6e7
 GUESSES = (32, 16, 8, 4, 2, 1)
 """Parts of the way from the bound to the best choice, at which one is looked for."""
 
-PARTS = (1 << 10, 1 << 8, 1 << 6, 1 << 4, 0)
+PARTS = (1 << 13, 1 << 11, 1 << 9, 1 << 7, 1 << 5, 0)
 """Parts of a good bound by which a choice is first looked for above it."""
 
 STEPS = 10_000
@@ -58,10 +61,6 @@ STALLED = 6
 
 DEAREST = 0.25
 """What the limit is worth at most at the first prices, as a part of the cost."""
-
-LUMPS=False
-LUMP = 0.1
-"""The part of the limit from which on what one node holds is decided first."""
 
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
@@ -102,13 +101,15 @@ def solve(
     clock: Clock | None = None,
     start: list[int] | None = None,
     target: int = FORBIDDEN,
+    hint: int = -FORBIDDEN,
     work: float = WORK,
 ) -> Answer:
     """Returns the answer. clock: when its time is over, or the user interrupts, the best so far is
     returned, with its bound. start: a choice that is known. target: only choices that cost less are
-    looked for. work: entries of all tables together, up to which a core is eliminated.
+    looked for. hint: below which cost none is expected, as of a problem with a higher limit. work:
+    entries of all tables together, up to which a core is eliminated.
     """
-    return Search(problem, clock or Clock(), work, target=target).run(start)
+    return Search(problem, clock or Clock(), work, target=target, hint=hint).run(start)
 
 
 def drop(
@@ -129,8 +130,8 @@ def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, li
 @dataclass(slots=True)
 class Search:
     """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
-    undercut, which is less where it is guessed that something is. whole: whether what holds
-    much may be searched apart.
+    undercut, which is less where it is guessed that something is. hint: below this cost
+    nothing is expected, so that it is not looked for there first.
     """
 
     problem: Problem
@@ -138,18 +139,15 @@ class Search:
     work: float
     best: list[int] | None = None
     target: int = FORBIDDEN
+    hint: int = -FORBIDDEN
     scale: int = 1
     cost: int = FORBIDDEN
-    whole: bool = True
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
         self.cost = self.target
         if start is not None:
             self.offer(start)
-        lump = self.lump() if self.whole and self.alike and LUMPS else None
-        if lump is not None:
-            return self.apart(*lump)
         prices: Prices = {}
         times: set[int] = set()
         limited = self.problem.limit is not None
@@ -174,47 +172,6 @@ class Search:
         found = min(bound, self.cost), core.__dict__.get("steps", [])
         return Answer(self.best, self.cost, *self.better(found, known))
 
-    def lump(self) -> tuple[int, Any] | None:
-        """The node that decides most of what is held, where that is a large part of the limit and
-        its options cost the same: with the options that hold little. Prices would mix both kinds.
-        """
-        problem, known = self.problem, dict[Any, tuple[int, Any]]()
-        best: tuple[int, int, Any] = (int(LUMP * (problem.limit or 0)), 0, None)
-        for i, (own, usages) in enumerate(zip(problem.costs, problem.usages, strict=True)):
-            for _, _, usage in usages if problem.limit is not None else ():
-                key = id(own), id(usage)
-                if key not in known:
-                    known[key] = 0, None
-                    alive = own < FORBIDDEN
-                    if alive.sum() > 1 and np.ptp(own[alive]) == 0:
-                        levels = np.unique(usage[alive])
-                        gap = np.diff(levels, append=levels[-1])
-                        low = alive & (usage <= levels[int(gap.argmax())])
-                        known[key] = int(gap.max()), low
-                if known[key][0] > best[0]:
-                    best = known[key][0], i, known[key][1]
-        return None if best[2] is None else (best[1], best[2])
-
-    def apart(self, node: int, low: Any) -> Answer:
-        """Searches two cases: the node takes an option that holds little, or another one. Of little
-        there may be more such nodes.
-        """
-        own = self.problem.costs[node]
-        groups, bound, proofs = [], self.target, []
-        for little, group in ((True, low), (False, (own < FORBIDDEN) & ~low)):
-            costs = list(self.problem.costs)
-            costs[node] = np.where(group, own, FORBIDDEN)
-            case = replace(self.problem, costs=tuple(costs))
-            search = Search(case, self.clock, self.work, target=self.target, whole=little)
-            answer = search.run(None)
-            if answer.chosen is not None:
-                self.offer(answer.chosen)
-            bound = min(bound, answer.bound)
-            groups.append(np.flatnonzero(group).tolist())
-            proofs.append(answer.steps)
-        bound = min(bound, self.cost)
-        return Answer(self.best, self.cost, bound, [["split", node, groups, proofs]])
-
     @property
     def alike(self) -> bool:
         """Whether most tables stand at more than one edge, as those of repeated layers do."""
@@ -223,17 +180,21 @@ class Search:
 
     def better(self, found: tuple[int, list[Any]], known: Answer | None) -> tuple[int, list[Any]]:
         """The larger bound of two, with its proof."""
-        if known is None or known.bound <= found[0]:
+        if known is None or known.bound < found[0]:
             return found
         return min(known.bound, self.cost), known.steps
 
-    def without_limit(self, best_prices: Prices, found_times: set[int]) -> Answer:
+    def without_limit(
+        self, best_prices: Prices | None = None, found_times: set[int] | None = None
+    ) -> Answer:
         """Searches without the limit; what is held too much costs a price, which is looked for by
         cutting planes. Returns the best bound with its proof; best_prices and found_times get its
         prices, and all times at which too much was held. Layers stay alike here, so this is fast;
         it ends where prices can say no more.
         """
         limit = float(self.problem.limit or 0)
+        best_prices = {} if best_prices is None else best_prices
+        found_times = set() if found_times is None else found_times
         prices: Prices = {}
         wide = DEAREST
         times: list[int] = []
@@ -263,12 +224,15 @@ class Search:
             if held[worst] > limit and worst not in times:
                 times.append(worst)
                 found_times.add(worst)
+            if times and self.cost - best.bound < best.bound * CLOSE:
+                break  # At these times alone all else is faster.
             cost = self.scale * self.problem.cost(answer.chosen)
             cuts.append((float(cost), held))
             rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
             before, box = prices, wide * min(c for c, _ in cuts) / max(limit, 1)
             if held[worst] > limit and any(prices.get(t, 0.0) >= 0.9 * box for t in times):
                 wide, box = 8 * wide, 8 * box
+            box = min(box, 4 * max(c for c, _ in cuts) / max(limit, 1))
             prices, reached = master(rows, times, box, limit)
             prices = {t: p for t, p in prices.items() if p}
             done = reached <= self.scale * best.bound * (1 + 1e-6)
@@ -358,7 +322,7 @@ class Search:
         """Bounds a core by elimination, prices what does not fit, and drops options; the bound
         where it ends the matter.
         """
-        whole = Elimination(order, core.costs, core.edges)
+        whole = Elimination(order, core.costs, core.edges, self.clock)
         if np.isinf(whole.least):
             self.note(core, 1, {}, order, self.target)
             return self.target
@@ -386,7 +350,13 @@ class Search:
         self.note(core, self.scale, prices, order, self.target)
         if run.least + constant > most:
             return self.target
-        self.offer(core.choice(run.chosen()))
+        chosen = core.choice(run.chosen())
+        if not self.offer(chosen):
+            held = self.problem.held(chosen)
+            worst = max(held, key=lambda t: (held[t], -t))
+            if worst not in core.place:
+                core.steps.pop()
+                raise AlsoAt(worst)
         if self.late:
             return self.give_up(core, order, prices)
         for i, each in run.marginals().items():
@@ -409,14 +379,18 @@ class Search:
             while reached < self.target:
                 above = abs(bound) // part + 1 if part else abs(bound) << 2
                 guess = min(bound + above, self.target)
+                if guess <= self.hint and guess < self.target:
+                    part = part * 2 // 3
+                    continue
                 most = self.scale * (guess - 1)
                 usages = held_by(core, list(known))
                 chosen = cheapest(run, usages, list(known.values()), core.limit, most, self.clock)
                 if chosen is None:
                     reached = guess
+                    self.hint = max(self.hint, guess)
                     if not part:
                         break
-                    part //= 2
+                    part = part * 2 // 3
                 elif not self.offer(core.choice(chosen)):
                     held = self.problem.held(core.choice(chosen))
                     worst = max(held, key=lambda t: (held[t], -t))
@@ -569,7 +543,7 @@ class Search:
         """Drops what costs no less than what is known, without prices and at good ones; then looks
         for choices near the bound first. Returns the bound.
         """
-        prices = dict(prices)
+        prices, steps = dict(prices), list[Any]()
         for each in ({}, prices) if self.best is not None else ():
             order = self.order_of(core)
             found = None if order is None else self.narrowed(core, order, each)
@@ -582,9 +556,12 @@ class Search:
             if bound / self.scale > core.reached:
                 core.reached = min(int(-(-bound // self.scale)), self.target)
                 self.note(core, self.scale, prices, order, core.reached)
-        start, steps = core.reached, list[Any]()
+                steps.append(core.steps.pop())
+        start = core.reached
         for part in PARTS:
             guess = min(start + abs(start) // part + 1, self.target) if part else self.target
+            if guess <= self.hint and guess < self.target:
+                continue
             case, self.target = core.copy(), guess
             try:
                 bound = self.prove(case, dict(prices), reduced=True, known=True)
@@ -595,6 +572,7 @@ class Search:
             found, self.target = self.cost < guess, self.cost
             if found or bound < guess or guess == self.cost:
                 break
+            self.hint = max(self.hint, guess)
         core.steps += steps
         return core.reached
 
@@ -809,8 +787,9 @@ class Cuts:
         if limit is None or not self.core.times:
             return
         held = search.problem.held(whole)
-        worst = max(self.core.at(held), key=lambda t: (held[t], -t))
-        if held[worst] > limit and worst not in self.times:
+        seen = self.core.at(held)
+        worst = max(seen, key=lambda t: (seen[t], -t))
+        if seen[worst] > limit and worst not in self.times:
             self.times.append(worst)
         self.cuts.append((float(search.scale * cost), held))
 
@@ -849,7 +828,7 @@ class Dual:
     def eliminated(self, prices: Prices) -> Elimination:
         """Returns the minimum at these prices, which are whole numbers per time."""
         costs = priced_costs(self.core, self.weight, prices)
-        return Elimination(self.order, costs, self.edges)
+        return Elimination(self.order, costs, self.edges, self.search.clock)
 
     def maximise(self) -> tuple[Prices, float]:
         """Returns the best prices found and their bound."""
@@ -871,6 +850,8 @@ class Dual:
         box = (
             min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
         )
+        if self.weight and search.best is not None:
+            box = min(box, 4 * self.weight * search.cost / max(limit, 1))
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, int]]] = []
         prices: Prices = dict(self.start)
@@ -891,8 +872,9 @@ class Dual:
             held = search.problem.held(chosen)
             if not self.weight and search.best is not None:
                 break
-            worst = max(core.at(held), key=lambda t: (held[t], -t))
-            if held[worst] > limit and worst not in times:
+            seen = core.at(held)
+            worst = max(seen, key=lambda t: (seen[t], -t))
+            if seen[worst] > limit and worst not in times:
                 times.append(worst)
             own = bound - sum(p * (at(held, t) - limit) for t, p in prices.items())
             cuts.append((own, held))
