@@ -163,6 +163,9 @@ not searched.
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
 
+OTHERS = 3
+"""How many choices that were found before it are tried where the best does not fit as a plan."""
+
 FREE = 0.5
 """The part of the time that is left that a search without the limit takes at most."""
 
@@ -182,7 +185,7 @@ ENDING = 0.4
 """What is left of the time when the named policies are asked for a plan, where nothing is decided.
 """
 
-LEAST_PART = 0.8
+LEAST_PART = 0.9
 """The part of the time that is left that a case within the limit has at least: building its problem
 takes the same however many cases there are.
 """
@@ -300,7 +303,14 @@ class Rounds:
                 return
             taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
             over = self.offer(taken)
-            if limit is None or over <= 0 or self.clock.late:
+            if limit is None or over <= 0:
+                break
+            for chosen in answer.before[: -1 - OTHERS : -1]:
+                if now.problem.cost(chosen) >= self.cost:
+                    break
+                if self.offer([e[k] for e, k in zip(now.options, chosen, strict=False)]) <= 0:
+                    break
+            if self.clock.late:
                 break
             # The rows say less than the walk, of plans that are alike by as much: so much is left.
             limit = min(limit, now.problem.most_held(answer.chosen)) - -(-over // now.unit)

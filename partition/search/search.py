@@ -16,7 +16,7 @@ answer is the best choice so far, and the bound is what was proved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import highspy
@@ -35,7 +35,7 @@ FIRST_PART = 1 << 14
 SWEEPS = 600
 """Passes of messages over a core, at most."""
 
-CLOSE = 0.005
+CLOSE = 0.002
 """A part of the bound: where the best choice is so close, prices are looked for no further."""
 
 MOST_PRICED = 16
@@ -81,13 +81,15 @@ class AlsoAt(Exception):
 class Answer:
     """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``:
     what every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the
-    bound, for `dimsolve.partition.search.check`.
+    bound, for `dimsolve.partition.search.check`. ``before``: choices that fit and cost more, the
+    cheapest one last.
     """
 
     chosen: list[int] | None
     cost: int
     bound: int
     steps: list[Any]
+    before: list[list[int]] = field(default_factory=list)
 
     @property
     def optimal(self) -> bool:
@@ -109,7 +111,8 @@ def solve(
     looked for. hint: below which cost none is expected, as of a problem with a higher limit. work:
     entries of all tables together, up to which a core is eliminated.
     """
-    return Search(problem, clock or Clock(), work, target=target, hint=hint).run(start)
+    search = Search(problem, clock or Clock(), work, target=target, hint=hint)
+    return replace(search.run(start), before=search.before[:-1])
 
 
 def drop(
@@ -142,6 +145,7 @@ class Search:
     hint: int = -FORBIDDEN
     scale: int = 1
     cost: int = FORBIDDEN
+    before: list[list[int]] = field(default_factory=list)
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
@@ -273,6 +277,7 @@ class Search:
             return False
         if cost < self.cost:
             self.best, self.cost = chosen, cost
+            self.before.append(chosen)
         self.target = min(self.target, cost)
         return True
 
