@@ -571,10 +571,10 @@ class Search:
             try:
                 bound = self.prove(case, dict(prices), reduced=True, known=True)
             finally:
-                self.target = min(self.target, self.cost)
+                self.target = self.cost
             if bound > core.reached:
                 core.reached, steps = bound, case.steps
-            found, self.target = self.cost < guess, self.cost
+            found = self.cost < guess
             if found or bound < guess or guess == self.cost:
                 break
             self.hint = max(self.hint, guess)
