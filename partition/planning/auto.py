@@ -163,7 +163,10 @@ not searched.
 TIGHTER = 6
 """How often a choice that does not fit is looked for again with a lower limit."""
 
-FREE = 0.25
+OTHERS = 3
+"""How many choices that were found before it are tried where the best does not fit as a plan."""
+
+FREE = 0.5
 """The part of the time that is left that a search without the limit takes at most."""
 
 NAMED = 0.2
@@ -172,11 +175,17 @@ NAMED = 0.2
 WITHIN = 0.5
 """What is left of the time when the search within the limit begins, at least."""
 
+FAR = 0.01
+"""The gap, as a part, from which on the named policies are asked although a plan is known."""
+
+AFTER = 0.5
+"""Seconds after the end in which named policies are priced, where no plan is known."""
+
 ENDING = 0.4
 """What is left of the time when the named policies are asked for a plan, where nothing is decided.
 """
 
-LEAST_PART = 0.6
+LEAST_PART = 0.9
 """The part of the time that is left that a case within the limit has at least: building its problem
 takes the same however many cases there are.
 """
@@ -196,13 +205,15 @@ class Rounds:
     larger. Where the time is over before any choice was found, one is found axis by axis.
 
     walk: says what a choice costs as a plan, and by how many bytes it does not fit; what the rows
-    of a problem say is a little less than that. cost: what is known already, to be undercut.
+    of a problem say is a little less than that. cost: what is known already, to be undercut. alone:
+    whether a bound is all that is asked for.
     """
 
     form: Formulation
     clock: Clock = field(default_factory=Clock)
     walk: Callable[[list[Option]], tuple[int, int]] | None = None
     cost: int = FORBIDDEN
+    alone: bool = False
     taken: list[Option] | None = None
     bound: int = -1
     proof: list[Any] = field(default_factory=list)
@@ -239,7 +250,7 @@ class Rounds:
             now = form.instance(form.vocabulary.along(axis, taken))
             # Inner axes may cut what is held.
             more = prod(form.counts[axis + 1 :])
-            room = None if limit is None else limit * more
+            room = None if limit is None else limit // now.unit * more
             answer = solve(replace(now.problem, limit=room))
             if answer.chosen is None:
                 return
@@ -255,7 +266,7 @@ class Rounds:
         else:
             self.solve(now, self.cost, [])
         part = FIRST_GUESS
-        while now.relaxed and self.bound < self.cost and not self.clock.late:
+        while not self.alone and now.relaxed and self.bound < self.cost and not self.clock.late:
             before = self.bound
             above = self.bound // part if part else self.bound << 8
             guess = min(self.bound + above + 1, self.cost)
@@ -288,16 +299,24 @@ class Rounds:
         self.prove(min(answer.bound, target), [*dropped, answer.steps])
         limit = now.problem.limit
         for _ in range(TIGHTER):
-            if answer.chosen is None:
+            if answer.chosen is None or self.alone:
                 return
             taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
             over = self.offer(taken)
-            if limit is None or over <= 0 or self.clock.late:
+            if limit is None or over <= 0:
+                break
+            for chosen in answer.before[: -1 - OTHERS : -1]:
+                if now.problem.cost(chosen) >= self.cost:
+                    break
+                if self.offer([e[k] for e, k in zip(now.options, chosen, strict=False)]) <= 0:
+                    break
+            if self.clock.late:
                 break
             # The rows say less than the walk, of plans that are alike by as much: so much is left.
-            limit = min(limit, now.problem.most_held(answer.chosen)) - over
+            limit = min(limit, now.problem.most_held(answer.chosen)) - -(-over // now.unit)
             tighter = replace(now.problem, limit=limit)
-            answer = solve(tighter, clock=self.clock, target=min(target, self.cost))
+            least = answer.cost
+            answer = solve(tighter, clock=self.clock, target=min(target, self.cost), hint=least)
 
     def prove(self, bound: int, proof: list[Any]) -> None:
         """Takes a bound that is better than what is known."""
@@ -399,8 +418,8 @@ class Cases:
                 each for each in self.proved if self._bound(each) < self.cost and not each.ended
             ]
             tried = any(each.tries for each in self.proved)
-            short = limited and tried and (self.best is None or self._left < ENDING)
-            if not named and (self.clock.late or (undecided and short)):
+            short = limited and tried and self._left < ENDING
+            if not named and (self.best is None or self._far) and (short or self.clock.late):
                 named = True
                 self._offer_named()
                 continue
@@ -414,6 +433,12 @@ class Cases:
             if not limited and bound > worst.free[0]:
                 worst.free = bound, proof
             worst.tries, worst.ended = worst.tries + 1, not share.late
+
+    @property
+    def _far(self) -> bool:
+        """Whether a better plan of a named policy may be known."""
+        least = min(self._bound(each) for each in self.proved)
+        return self.cost - least > FAR * self.cost
 
     @property
     def _left(self) -> float:
@@ -447,8 +472,9 @@ class Cases:
     def _search(self, each: Proved, clock: Clock, memory: int | None) -> tuple[int, list[Any]]:
         """Returns a bound of a case with its proof, and takes the plan that is found."""
         walk = None if memory is None else self._walk(each)
-        found = Rounds(each.form.of(each.case, memory), clock, walk, self.cost).run()
-        if found.taken is not None:
+        alone = self.memory is not None and memory is None and each.base is not None
+        found = Rounds(each.form.of(each.case, memory), clock, walk, self.cost, alone).run()
+        if found.taken is not None and walk is None:
             self._offer(each.shape.make(each.case, found.taken))
         return found.bound, found.proof
 
@@ -461,6 +487,7 @@ class Cases:
         the first case, and of others while there is time or no plan: first of those that hold less.
         """
         own = self.clock.part(NAMED)
+        end = Clock(AFTER) if self.clock.late else self.clock
         holding = sorted(enumerate(self.proved), key=lambda e: (e[1].case.recompute, -e[0]))
         for number, each in [(0, self.proved[0]), *[e for e in holding if e[0]]]:
             words = {dict(each.case.states).get(axis) for axis in each.shape.asked.storage}
@@ -470,17 +497,14 @@ class Cases:
                 for plan in each.shape.named(each.case):
                     with suppress(PlanError):  # one that does not hold at these sizes is no plan
                         self._offer(plan)
-        if self.best is None and self.clock.late:
-            least = self.proved[-1]
-            form = least.form.of(least.case, self.memory)
-            found = Rounds(form, self.clock, self._walk(least))
-            found.by_axis()
-            if found.taken is not None:
-                self._offer(least.shape.make(least.case, found.taken))
+                    if end.late:
+                        return
 
     def _walk(self, each: Proved) -> Callable[[list[Option]], tuple[int, int]]:
-        """What a choice costs as a plan, and by how many bytes it does not fit."""
-        return lambda taken: self._walked(each.shape.make(each.case, taken))
+        """What a choice costs as a plan, which is offered, and by how many bytes it does not
+        fit.
+        """
+        return lambda taken: self._offer(each.shape.make(each.case, taken))
 
     def _walked(self, plan: PlanData) -> tuple[int, int]:
         asked = self.shapes[0].asked
@@ -490,13 +514,15 @@ class Cases:
         total = memory_of(plan, Sizes(plan, asked.sizes, {}, "memory"), asked.states).total
         return cost, total - asked.memory
 
-    def _offer(self, plan: PlanData) -> None:
+    def _offer(self, plan: PlanData) -> tuple[int, int]:
         """Takes a plan that fits and costs less than the best so far. What a value is brought to
-        and nobody needs is left out of a plan, so it may cost less than the search counts.
+        and nobody needs is left out of a plan, so it may cost less than the search counts. Returns
+        what it costs, and by how many bytes it does not fit.
         """
         cost, over = self._walked(plan)
         if over <= 0 and (self.best is None or cost < self.cost):
             self.best, self.cost = plan, cost
+        return cost, over
 
     def records(self) -> tuple[int, list[CaseRecord]]:
         """Returns the bound for all cases together, with what shows it of each: its own proof, or
@@ -624,7 +650,8 @@ def least_memory(
     and what one needs.
     """
     options, known = form.options(), FORBIDDEN
-    problem = form.instance(options).problem
+    now = form.instance(options)
+    problem, limit, below = now.problem, limit // now.unit, -(-below // now.unit)
     zero = Problem(
         tuple(np.where(c >= FORBIDDEN, c, 0) for c in problem.costs),
         {e: np.where(t >= FORBIDDEN, t, 0) for e, t in problem.edges.items()},
@@ -649,8 +676,8 @@ def least_memory(
     chosen = solve(replace(problem, limit=high), clock=Clock(10.0)).chosen or chosen
     if chosen:
         taken = [own[k] for own, k in zip(options, chosen, strict=False)]
-        known = walk(taken)[1] + limit
-    return low, known
+        known = walk(taken)[1] + (form.memory or 0)
+    return low * now.unit, known
 
 
 def verified(plan: PlanData, network: Network, mesh: Mesh) -> None:

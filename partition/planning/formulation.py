@@ -52,6 +52,11 @@ from .ways import Cut, Needs, Price, Ways, cut_of
 MOST_PAIRS = 600
 """Ways to make a value times sets of its needs, up to which it has a node of its own."""
 
+UNITS = 26
+"""Bits of a limit of memory: what is held is counted in units of so many bytes that no more are
+needed, so that prices of a unit can be whole numbers. What a unit is not filled by is left out.
+"""
+
 MOST_PAIRED = 4
 """Users of a relaxed value, up to which they bear its price in pairs."""
 
@@ -62,11 +67,14 @@ Kept = list[list[Option]]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A problem whose first nodes are the operators. ``relaxed``: how many values are."""
+    """A problem whose first nodes are the operators. ``relaxed``: how many values are. ``unit``:
+    bytes in which what is held is counted.
+    """
 
     problem: Problem
     options: Kept
     relaxed: int
+    unit: int = 1
 
 
 class Formulation:
@@ -431,26 +439,28 @@ class Formulation:
         for number, place in edge.uses:
             if not self.network.operators[number].skipped:
                 users.setdefault(number, []).append(place)
-        own = [
-            dict.fromkeys(self.needs_of(edge, tuple(places), options[number]))
-            for number, places in users.items()
-        ]
-        if prod(map(len, own)) > MOST_PAIRS:
-            return None
-        returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
         forms = self, other
         fixed = [form.stored.storage.is_whole(edge) for form in forms]
         places = [[form.stored.place(user) for user in users] for form in forms]
         alike = [tuple(map(each.index, each)) for each in places]
-        kind = edge.dims, edge.dtype, edge.gradient, returned, *map(tuple, own)
+        asked = [(id(options[n]), tuple(places)) for n, places in users.items()]
+        kind = edge.dims, edge.dtype, edge.gradient, edge.returned, *asked
         key = "more", self.case.states, other.case.states, *fixed, *alike, kind
 
-        def make() -> int:
+        def make() -> tuple[Any, int | None]:
+            own = [
+                dict.fromkeys(self.needs_of(edge, tuple(places), options[number]))
+                for number, places in users.items()
+            ]
+            if prod(map(len, own)) > MOST_PAIRS:
+                return options, None
+            returned = frozenset([self.ways.whole]) if edge.returned else frozenset()
             every = [dict(zip(users, each, strict=True)) for each in product(*own)]
             costs = [[form.storage(edge, e, returned).cost for e in every] for form in forms]
-            return min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+            least = min((mine - theirs for mine, theirs in zip(*costs, strict=True)), default=0)
+            return options, least
 
-        return self.once(key, make)
+        return self.once(key, make)[1]
 
     def text(self, text: str) -> int:
         """Returns the value of a length that is written."""
@@ -577,6 +587,7 @@ class _Instance:
         self.form, self.options, self.most = form, options, most
         self.network = form.network
         self.limited = form.memory is not None
+        self.unit = 1 << max(0, (form.memory or 0).bit_length() - UNITS)
         self.node_costs: list[Numbers] = []
         self.usages: list[list[Held]] = []
         self.edges: list[tuple[int, int, Numbers]] = []
@@ -588,15 +599,18 @@ class _Instance:
         for operator, options in zip(self.network.operators, self.options, strict=True):
             clock.check()
             self.node_costs.append(form.operator_costs(operator, options))
-            self.usages.append(form.held(operator, options) if self.limited else [])
+            self.usages.append([])
+            for start, stop, held in form.held(operator, options) if self.limited else ():
+                self._hold(operator.number, start, stop, held)
         for edge in self.network.edges:
             clock.check()
             self._value(edge)
         if self.limited and self.options:
             given = np.full(len(self.options[0]), form.given())
             self._hold(0, 0, form.least.times.end + 1, given)
-        problem = Problem.of(self.node_costs, self.edges, self.usages, form.memory)
-        return Instance(problem, self.options, self.relaxed)
+        limit = None if form.memory is None else form.memory // self.unit
+        problem = Problem.of(self.node_costs, self.edges, self.usages, limit)
+        return Instance(problem, self.options, self.relaxed, self.unit)
 
     def _value(self, edge: Edge) -> None:
         """Adds the cost and the bytes of one value, between those who make and use it."""
@@ -833,7 +847,7 @@ class _Instance:
 
     def _hold(self, node: int, start: int, stop: int, held: Any) -> None:
         if start < stop:
-            self.usages[node].append((start, stop, np.asarray(held, np.int64)))
+            self.usages[node].append((start, stop, np.asarray(held, np.int64) // self.unit))
 
     def _add(self, node: int, costs: Numbers) -> None:
         before = self.node_costs[node]

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .clock import Clock
 from .core import Core, Empty, Table, distinct
 
 Costs: TypeAlias = dict[int, Table]
@@ -128,8 +129,10 @@ class Elimination:
     takes no time. Tables are made again where they are needed, not kept.
     """
 
-    def __init__(self, order: list[int], costs: Costs, edges: Edges) -> None:
-        self.order = order
+    def __init__(
+        self, order: list[int], costs: Costs, edges: Edges, clock: Clock | None = None
+    ) -> None:
+        self.order, self.clock = order, clock or Clock()
         self.children: dict[int, list[int]] = {i: [] for i in order}
         self.scopes: dict[int, tuple[tuple[int, ...], int]] = {}
         self.given: dict[int, Table] = {}
@@ -143,6 +146,7 @@ class Elimination:
             i = scope[0]
             self.scopes[i] = scope, number
             if number not in self.parts:
+                self.clock.check()
                 self.parts[number] = [(tuple([scope.index(n) for n in p]), e) for p, e in parts]
                 sent = self._table(scope, number).min(0)
                 above[number], *tables = _apart(sent)
@@ -206,6 +210,7 @@ class Elimination:
             ]
             key = number, _words(np.asarray(rest)), tuple(asked)
             if key not in made:
+                self.clock.check()
                 belief = self._table(scope, number) + rest
                 made[key] = ask(i, belief), {each: self._down(belief, *each) for each in asked}
             found[i] = made[key][0]

@@ -6,6 +6,8 @@ smaller of the claimed bound and the least cost of what is left*. At the end not
     ["arc", i, j]               options of i that have no partner in j go
     ["row", i]                  options of i go that with the least of all others exceed the limit
     ["slack"]                   times at which even the most of all nodes fits are looked at no more
+    ["times", [t, ...]]         other times are looked at no more; at these the first node holds
+                                what every option of another one holds
     ["better", i, [[a, b]]]     option a of i goes: b costs no more beside all neighbours' options,
                                 and holds no more
     ["absorb", i, j]            an edge whose costs are a sum of a part for i and one for j
@@ -160,6 +162,27 @@ class _State:
 
     def slack(self) -> None:
         self.tight &= self.extremes(np.max) > (self.limit or 0)
+
+    def only(self, times: Sequence[int]) -> None:
+        if any(t not in self.times for t in times) or sorted(set(times)) != list(times):
+            raise NotProved("these are no times")
+        ends, when = [*times, times[-1] + 1], [self.times[t] for t in times]
+        whole = np.zeros(len(times), np.int64)
+        for i in self.costs:
+            usage = self._usage(i, when)
+            least = usage[self.alive(i)].min(0) if self.alive(i).any() else 0 * whole
+            whole += least
+            above = np.where(self.alive(i)[:, None], usage - least, 0)
+            self.usages[i] = [
+                (ends[n], ends[n + 1], above[:, n]) for n in range(len(times)) if above[:, n].any()
+            ]
+        first = min(self.costs)
+        many = len(self.costs[first])
+        self.usages[first] = self.usages[first] + [
+            (ends[n], ends[n + 1], np.full(many, m)) for n, m in enumerate(whole)
+        ]
+        self.times = {t: n for n, t in enumerate(ends)}
+        self.tight = np.ones(len(ends), bool)
 
     def better(self, i: int, pairs: Sequence[Sequence[int]]) -> None:
         held = [u for when, u in self.held(i) if self.tight[when].any()]
@@ -514,6 +537,8 @@ def _proved(state: _State, steps: Sequence[Any]) -> bool:
         match kind:
             case "arc" | "absorb" | "follow" | "eliminate" | "better" | "row" | "slack" | "price":
                 getattr(state, kind)(*given)
+            case "times":
+                state.only(*given)
             case "bound":
                 (said,) = given
                 if state.limits(

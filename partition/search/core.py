@@ -143,6 +143,39 @@ class Core:
                 found[when] += function(usage)
         return found
 
+    def at(self, held: dict[int, int]) -> dict[int, int]:
+        """Returns what is held from each of its times on, of what is held at all times."""
+        found, now = {}, 0
+        for time in sorted({*held, *self.times}):
+            now = held.get(time, now)
+            if time in self.place:
+                found[time] = now
+        return found
+
+    def only(self, times: Sequence[int]) -> None:
+        """Looks at these times alone. What every option of a node holds then is held by the first
+        node, so that few are left that hold anything.
+        """
+        self.steps.append(["times", list(times)])
+        stretches = [(self.place[t], n) for n, t in enumerate(times)]
+        whole = np.zeros(len(times))
+        for i, own in self.usages.items():
+            found = []
+            for place, n in stretches:
+                parts = [u for a, b, u in own if a <= place < b]
+                if parts:
+                    usage, least = self.once(("above", len(parts)), tuple(parts), _above)
+                    whole[n] += least
+                    if usage is not None:
+                        found.append((n, n + 1, usage))
+            self.usages[i] = found
+        self.times = [*times, times[-1] + 1]
+        self.place = {t: n for n, t in enumerate(self.times)}
+        self.tight = np.ones(len(self.times), bool)
+        first = min(self.costs)
+        everywhere = [(n, n + 1, np.full(len(self.costs[first]), m)) for n, m in enumerate(whole)]
+        self.usages[first] = [*self.usages[first], *everywhere]
+
     # reductions ----------------------------------------------------------------------------------
 
     def reduce(self, clock: Clock | None = None) -> None:
@@ -151,14 +184,15 @@ class Core:
         """
         while True:
             self._locally(clock or Clock())
-            if not self.times or not self._rows():
+            if not self.times or not self.rows():
                 return
             tight = self.tight & (self.total(np.max) > self.limit)
             if (tight != self.tight).any():
                 self.tight = tight
                 self.steps.append(["slack"])
 
-    def _rows(self) -> bool:
+    def rows(self) -> bool:
+        """Drops options that hold too much with the least of all others; whether any."""
         least = self.total(np.min)
         changed: list[int] = []
         for i in list(self.costs):
@@ -324,6 +358,13 @@ def _shape(table: Table) -> tuple[Any, Any, Any]:
         if (left[:, None] + right[None, :] == table).all():
             parts = left, right
     return finite.any(1), finite.sum(0), parts
+
+
+def _above(*parts: Table) -> tuple[Table | None, float]:
+    """What options hold more than the least of them, None for nothing; and that."""
+    total = sum(parts[1:], parts[0])
+    least = float(total.min())
+    return (total - least if np.ptp(total) else None), least
 
 
 def _least(costs: Table, *tables: Table) -> tuple[Table, Any]:

@@ -33,7 +33,8 @@ FORBIDDEN = 1 << 60
 class Problem:
     """Nodes with options, edges between two nodes (the smaller number first), usages and a limit.
 
-    Equal arrays may be one object: repeated parts of a model then cost no memory. Made by `of`.
+    Equal arrays are one object: repeated parts of a model then cost no memory, and are searched
+    once. Made by `of`.
     """
 
     costs: tuple[Numbers, ...]
@@ -56,10 +57,16 @@ class Problem:
         3
         """
         known: dict[int, tuple[Any, Numbers]] = {}
+        equal: dict[Any, Numbers] = {}
+
+        def one(table: Any) -> Numbers:
+            """Of equal tables the first, so that what is made of it is made once."""
+            found = np.ascontiguousarray(table, np.int64)
+            return equal.setdefault((found.shape, found.tobytes()), found)
 
         def clipped(table: Any) -> Numbers:
             if id(table) not in known:
-                known[id(table)] = table, np.minimum(np.asarray(table, np.int64), FORBIDDEN)
+                known[id(table)] = table, one(np.minimum(table, FORBIDDEN))
             return known[id(table)][1]
 
         turned: dict[int, tuple[Any, Numbers]] = {}
@@ -80,9 +87,7 @@ class Problem:
             found[first, second] = (
                 matrix if before is None else np.minimum(before + matrix, FORBIDDEN)
             )
-        held = tuple(
-            tuple((a, b, np.asarray(u, np.int64)) for a, b, u in each if a < b) for each in usages
-        )
+        held = tuple(tuple((a, b, one(u)) for a, b, u in each if a < b) for each in usages)
         return cls(tuple(own), found, held or ((),) * len(own), limit)
 
     @property

@@ -16,7 +16,7 @@ answer is the best choice so far, and the bound is what was proved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import highspy
@@ -35,6 +35,9 @@ FIRST_PART = 1 << 14
 SWEEPS = 600
 """Passes of messages over a core, at most."""
 
+CLOSE = 0.002
+"""A part of the bound: where the best choice is so close, prices are looked for no further."""
+
 MOST_PRICED = 16
 """How often prices are tried on the whole problem."""
 
@@ -43,6 +46,9 @@ WORK = 6e7
 
 GUESSES = (32, 16, 8, 4, 2, 1)
 """Parts of the way from the bound to the best choice, at which one is looked for."""
+
+PARTS = (1 << 13, 1 << 11, 1 << 9, 1 << 7, 1 << 5, 0)
+"""Parts of a good bound by which a choice is first looked for above it."""
 
 STEPS = 10_000
 """Nodes that are chosen anew after messages were passed."""
@@ -53,26 +59,37 @@ PASSES = 10
 STALLED = 6
 """How often prices may change in vain."""
 
-LUMP = 0.1
-"""The part of the limit from which on what one node holds is decided first."""
+DEAREST = 0.25
+"""What the limit is worth at most at the first prices, as a part of the cost."""
 
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
 
 Prices: TypeAlias = dict[int, float]
+Found: TypeAlias = tuple[int, list[Any]]
+"""A bound with its proof."""
+
+
+class AlsoAt(Exception):
+    """A choice fits at all times of a core, and holds too much at another time."""
+
+    def __init__(self, time: int) -> None:
+        self.time = time
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``chosen``: an option per node, None where none was found; ``cost``: its cost. ``bound``:
     what every choice costs at least; FORBIDDEN where nothing fits. ``steps``: the proof of the
-    bound, for `dimsolve.partition.search.check`.
+    bound, for `dimsolve.partition.search.check`. ``before``: choices that fit and cost more, the
+    cheapest one last.
     """
 
     chosen: list[int] | None
     cost: int
     bound: int
     steps: list[Any]
+    before: list[list[int]] = field(default_factory=list)
 
     @property
     def optimal(self) -> bool:
@@ -86,13 +103,16 @@ def solve(
     clock: Clock | None = None,
     start: list[int] | None = None,
     target: int = FORBIDDEN,
+    hint: int = -FORBIDDEN,
     work: float = WORK,
 ) -> Answer:
     """Returns the answer. clock: when its time is over, or the user interrupts, the best so far is
     returned, with its bound. start: a choice that is known. target: only choices that cost less are
-    looked for. work: entries of all tables together, up to which a core is eliminated.
+    looked for. hint: below which cost none is expected, as of a problem with a higher limit. work:
+    entries of all tables together, up to which a core is eliminated.
     """
-    return Search(problem, clock or Clock(), work, target=target).run(start)
+    search = Search(problem, clock or Clock(), work, target=target, hint=hint)
+    return replace(search.run(start), before=search.before[:-1])
 
 
 def drop(
@@ -113,8 +133,8 @@ def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, li
 @dataclass(slots=True)
 class Search:
     """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
-    undercut, which is less where it is guessed that something is. whole: whether what holds
-    much may be searched apart.
+    undercut, which is less where it is guessed that something is. hint: below this cost
+    nothing is expected, so that it is not looked for there first.
     """
 
     problem: Problem
@@ -122,24 +142,29 @@ class Search:
     work: float
     best: list[int] | None = None
     target: int = FORBIDDEN
+    hint: int = -FORBIDDEN
     scale: int = 1
     cost: int = FORBIDDEN
-    whole: bool = True
+    before: list[list[int]] = field(default_factory=list)
 
     def run(self, start: list[int] | None) -> Answer:
         self.begin()
         self.cost = self.target
         if start is not None:
             self.offer(start)
-        lump = self.lump() if self.whole and self.alike else None
-        if lump is not None:
-            return self.apart(*lump)
-        known = self.without_limit() if self.problem.limit is not None and self.alike else None
+        prices: Prices = {}
+        times: set[int] = set()
+        limited = self.problem.limit is not None
+        known = self.without_limit(prices, times) if limited and self.alike else None
         if known is not None and (known.bound >= self.target or self.late):
             return Answer(self.best, self.cost, min(known.bound, self.cost), known.steps)
         core = Core.__new__(Core)
         try:
             core = Core(self.problem)
+            if known is not None and times:
+                core.rows()
+                found = self.near(core, prices, times, known.bound)
+                return Answer(self.best, self.cost, *self.better(found, known))
             core.reduce(self.clock)
             bound = self.prove(core, {}, reduced=True, guess=True)
         except Empty:
@@ -151,47 +176,6 @@ class Search:
         found = min(bound, self.cost), core.__dict__.get("steps", [])
         return Answer(self.best, self.cost, *self.better(found, known))
 
-    def lump(self) -> tuple[int, Any] | None:
-        """The node that decides most of what is held, where that is a large part of the limit and
-        its options cost the same: with the options that hold little. Prices would mix both kinds.
-        """
-        problem, known = self.problem, dict[Any, tuple[int, Any]]()
-        best: tuple[int, int, Any] = (int(LUMP * (problem.limit or 0)), 0, None)
-        for i, (own, usages) in enumerate(zip(problem.costs, problem.usages, strict=True)):
-            for _, _, usage in usages if problem.limit is not None else ():
-                key = id(own), id(usage)
-                if key not in known:
-                    known[key] = 0, None
-                    alive = own < FORBIDDEN
-                    if alive.sum() > 1 and np.ptp(own[alive]) == 0:
-                        levels = np.unique(usage[alive])
-                        gap = np.diff(levels, append=levels[-1])
-                        low = alive & (usage <= levels[int(gap.argmax())])
-                        known[key] = int(gap.max()), low
-                if known[key][0] > best[0]:
-                    best = known[key][0], i, known[key][1]
-        return None if best[2] is None else (best[1], best[2])
-
-    def apart(self, node: int, low: Any) -> Answer:
-        """Searches two cases: the node takes an option that holds little, or another one. Of little
-        there may be more such nodes.
-        """
-        own = self.problem.costs[node]
-        groups, bound, proofs = [], self.target, []
-        for little, group in ((True, low), (False, (own < FORBIDDEN) & ~low)):
-            costs = list(self.problem.costs)
-            costs[node] = np.where(group, own, FORBIDDEN)
-            case = replace(self.problem, costs=tuple(costs))
-            search = Search(case, self.clock, self.work, target=self.target, whole=little)
-            answer = search.run(None)
-            if answer.chosen is not None:
-                self.offer(answer.chosen)
-            bound = min(bound, answer.bound)
-            groups.append(np.flatnonzero(group).tolist())
-            proofs.append(answer.steps)
-        bound = min(bound, self.cost)
-        return Answer(self.best, self.cost, bound, [["split", node, groups, proofs]])
-
     @property
     def alike(self) -> bool:
         """Whether most tables stand at more than one edge, as those of repeated layers do."""
@@ -200,17 +184,23 @@ class Search:
 
     def better(self, found: tuple[int, list[Any]], known: Answer | None) -> tuple[int, list[Any]]:
         """The larger bound of two, with its proof."""
-        if known is None or known.bound <= found[0]:
+        if known is None or known.bound < found[0]:
             return found
         return min(known.bound, self.cost), known.steps
 
-    def without_limit(self) -> Answer:
+    def without_limit(
+        self, best_prices: Prices | None = None, found_times: set[int] | None = None
+    ) -> Answer:
         """Searches without the limit; what is held too much costs a price, which is looked for by
-        cutting planes. Returns the best bound with its proof. Layers stay alike here, so this is
-        fast; it ends where prices can say no more.
+        cutting planes. Returns the best bound with its proof; best_prices and found_times get its
+        prices, and all times at which too much was held. Layers stay alike here, so this is fast;
+        it ends where prices can say no more.
         """
         limit = float(self.problem.limit or 0)
+        best_prices = {} if best_prices is None else best_prices
+        found_times = set() if found_times is None else found_times
         prices: Prices = {}
+        wide = DEAREST
         times: list[int] = []
         cuts: list[tuple[float, dict[int, int]]] = []
         best = Answer(None, FORBIDDEN, *self.least())
@@ -226,6 +216,8 @@ class Search:
             if bound > best.bound:
                 known = [[t, int(p)] for t, p in sorted(prices.items()) if p]
                 best = Answer(None, FORBIDDEN, bound, [["price", weight, known], *answer.steps])
+                best_prices.clear()
+                best_prices.update(prices)
             if answer.chosen is None:
                 break
             self.offer(answer.chosen)
@@ -235,10 +227,16 @@ class Search:
                 break
             if held[worst] > limit and worst not in times:
                 times.append(worst)
+                found_times.add(worst)
+            if times and self.cost - best.bound < best.bound * CLOSE:
+                break  # At these times alone all else is faster.
             cost = self.scale * self.problem.cost(answer.chosen)
             cuts.append((float(cost), held))
             rows = [(own, {t: at(held, t) - limit for t in times}) for own, held in cuts]
-            before, box = prices, 4 * max(c for c, _ in cuts) / max(limit, 1)
+            before, box = prices, wide * min(c for c, _ in cuts) / max(limit, 1)
+            if held[worst] > limit and any(prices.get(t, 0.0) >= 0.9 * box for t in times):
+                wide, box = 8 * wide, 8 * box
+            box = min(box, 4 * max(c for c, _ in cuts) / max(limit, 1))
             prices, reached = master(rows, times, box, limit)
             prices = {t: p for t, p in prices.items() if p}
             done = reached <= self.scale * best.bound * (1 + 1e-6)
@@ -279,17 +277,24 @@ class Search:
             return False
         if cost < self.cost:
             self.best, self.cost = chosen, cost
+            self.before.append(chosen)
         self.target = min(self.target, cost)
         return True
 
     # proofs --------------------------------------------------------------------------------------
 
     def prove(
-        self, core: Core, prices: Prices, *, reduced: bool = False, guess: bool = False
+        self,
+        core: Core,
+        prices: Prices,
+        *,
+        reduced: bool = False,
+        guess: bool = False,
+        known: bool = False,
     ) -> int:
         """Searches a core; its proof is in its steps. Returns what every choice in it costs at
         least, as far as it matters: the target, or less where the time was over. guess: whether
-        targets are guessed before cases are split.
+        targets are guessed before cases are split. known: whether the prices are good ones.
         """
         given: dict[Any, Table] = {}
         try:
@@ -298,10 +303,15 @@ class Search:
                     core.reduce()
                 reduced = False
                 before = core.options
-                together = self.work if core.times else REPEATED * self.work
+                together = REPEATED * self.work if known or not core.times else self.work
                 order = elimination_order(core, self.work, together)
                 if order is None:
                     found = self.messages(core, given, prices)
+                elif known:
+                    found = self.narrowed(core, order, prices)
+                    known = core.options <= 0.5 * before
+                    if found is None:
+                        continue
                 else:
                     found = self.exact(core, order, prices)
                 if found is not None:
@@ -317,7 +327,7 @@ class Search:
         """Bounds a core by elimination, prices what does not fit, and drops options; the bound
         where it ends the matter.
         """
-        whole = Elimination(order, core.costs, core.edges)
+        whole = Elimination(order, core.costs, core.edges, self.clock)
         if np.isinf(whole.least):
             self.note(core, 1, {}, order, self.target)
             return self.target
@@ -336,13 +346,37 @@ class Search:
             return self.give_up(core, order, prices)
         return self.labelled(core, order, prices)
 
+    def narrowed(self, core: Core, order: list[int], prices: Prices) -> int | None:
+        """Drops options by elimination at these prices; the bound where nothing is left."""
+        dual = Dual(self, core, order, self.scale, {})
+        prices = {t: float(int(p)) for t, p in prices.items() if t in core.place}
+        run, most = dual.eliminated(prices), self.scale * (self.target - 1)
+        constant = dual.constant(prices)
+        self.note(core, self.scale, prices, order, self.target)
+        if run.least + constant > most:
+            return self.target
+        chosen = core.choice(run.chosen())
+        if not self.offer(chosen):
+            held = self.problem.held(chosen)
+            worst = max(held, key=lambda t: (held[t], -t))
+            if worst not in core.place:
+                core.steps.pop()
+                raise AlsoAt(worst)
+        if self.late:
+            return self.give_up(core, order, prices)
+        for i, each in run.marginals().items():
+            kept = each + constant <= most
+            if not kept.all():
+                core.keep(i, kept)
+        return None
+
     def labelled(self, core: Core, order: list[int], prices: Prices) -> int | None:
         """Finds the best choice by labels, near the bound first, with what is held at the times
         that have a price, and those at which what is found holds too much; None where that takes
         too many.
         """
         dual = Dual(self, core, order, self.scale, {})
-        known = {t: p for t, p in prices.items() if t in core.place}
+        known = {t: p for t, p in prices.items() if t in core.place and p}
         run = dual.eliminated(known)
         bound = int(-(-(run.least + dual.constant(known)) // self.scale))
         reached, part = bound, FIRST_PART
@@ -350,17 +384,24 @@ class Search:
             while reached < self.target:
                 above = abs(bound) // part + 1 if part else abs(bound) << 2
                 guess = min(bound + above, self.target)
+                if guess <= self.hint and guess < self.target:
+                    part = part * 2 // 3
+                    continue
                 most = self.scale * (guess - 1)
                 usages = held_by(core, list(known))
                 chosen = cheapest(run, usages, list(known.values()), core.limit, most, self.clock)
                 if chosen is None:
                     reached = guess
+                    self.hint = max(self.hint, guess)
                     if not part:
                         break
-                    part //= 4
+                    part = part * 2 // 3
                 elif not self.offer(core.choice(chosen)):
-                    held = held_at(self.problem, core, core.choice(chosen))
-                    known[core.times[int(held.argmax())]] = 0.0
+                    held = self.problem.held(core.choice(chosen))
+                    worst = max(held, key=lambda t: (held[t], -t))
+                    if worst not in core.place or worst in known:
+                        raise AlsoAt(worst)
+                    known[worst] = 0.0
                 else:
                     reached = self.target
         except TooMany:
@@ -484,6 +525,65 @@ class Search:
         while rounds and self.cost < cost and not self.late:
             cost = self.cost
             chosen = nearby.walk(chosen, rounds, lambda: self.late)
+
+    def near(self, whole: Core, prices: Prices, times: set[int], reached: int) -> Found:
+        """Searches a core at a few times alone, and at those too at which what is found holds too
+        much. There most nodes hold nothing that differs, so that most is decided exactly.
+        """
+        while True:
+            core = whole.copy()
+            try:
+                core.only(sorted(times))
+                core.reduce(self.clock)
+                core.reached = reached
+                found = self.narrow(core, prices)
+            except Empty:
+                found = self.target
+            except AlsoAt as more:
+                times.add(more.time)
+                continue
+            return found, [*whole.steps, *core.steps]
+
+    def narrow(self, core: Core, prices: Prices) -> int:
+        """Drops what costs no less than what is known, without prices and at good ones; then looks
+        for choices near the bound first. Returns the bound.
+        """
+        prices, steps = dict(prices), list[Any]()
+        for each in ({}, prices) if self.best is not None else ():
+            order = self.order_of(core)
+            found = None if order is None else self.narrowed(core, order, each)
+            if found is not None:
+                return found
+            core.reduce()
+        order = self.order_of(core)
+        if order is not None:
+            prices, bound = Dual(self, core, order, self.scale, prices).maximise()
+            if bound / self.scale > core.reached:
+                core.reached = min(int(-(-bound // self.scale)), self.target)
+                self.note(core, self.scale, prices, order, core.reached)
+                steps.append(core.steps.pop())
+        start = core.reached
+        for part in PARTS:
+            guess = min(start + abs(start) // part + 1, self.target) if part else self.target
+            if guess <= self.hint and guess < self.target:
+                continue
+            case, self.target = core.copy(), guess
+            try:
+                bound = self.prove(case, dict(prices), reduced=True, known=True)
+            finally:
+                self.target = self.cost
+            if bound > core.reached:
+                core.reached, steps = bound, case.steps
+            found = self.cost < guess
+            if found or bound < guess or guess == self.cost:
+                break
+            self.hint = max(self.hint, guess)
+        core.steps += steps
+        return core.reached
+
+    def order_of(self, core: Core) -> list[int] | None:
+        """The order in which a core of repeated parts is eliminated."""
+        return elimination_order(core, self.work, REPEATED * self.work)
 
     def guessed(self, core: Core, prices: Prices) -> int:
         """Proves a core with lower targets first: below them fewer options are left, and what is
@@ -619,14 +719,6 @@ def constant_of(core: Core, prices: Prices) -> float:
     return -sum(int(p) for p in prices.values()) * core.limit if prices else 0.0
 
 
-def held_at(problem: Problem, core: Core, chosen: list[int]) -> Table:
-    """Returns what a choice holds at every time."""
-    found = np.zeros(len(core.times))
-    for start, held in problem.held(chosen).items():
-        found[core.place[start] :] = held
-    return found
-
-
 def held_by(core: Core, times: list[int]) -> dict[int, Table]:
     """Returns what the options of every node that holds anything hold at these times."""
     found = {}
@@ -700,8 +792,9 @@ class Cuts:
         if limit is None or not self.core.times:
             return
         held = search.problem.held(whole)
-        worst = max(held, key=lambda t: (held[t], -t))
-        if held[worst] > limit and worst not in self.times:
+        seen = self.core.at(held)
+        worst = max(seen, key=lambda t: (seen[t], -t))
+        if seen[worst] > limit and worst not in self.times:
             self.times.append(worst)
         self.cuts.append((float(search.scale * cost), held))
 
@@ -740,7 +833,7 @@ class Dual:
     def eliminated(self, prices: Prices) -> Elimination:
         """Returns the minimum at these prices, which are whole numbers per time."""
         costs = priced_costs(self.core, self.weight, prices)
-        return Elimination(self.order, costs, self.edges)
+        return Elimination(self.order, costs, self.edges, self.search.clock)
 
     def maximise(self) -> tuple[Prices, float]:
         """Returns the best prices found and their bound."""
@@ -762,6 +855,8 @@ class Dual:
         box = (
             min(4 * reach / max(limit, 1) * 64, most) if self.weight else min(float(1 << 20), most)
         )
+        if self.weight and search.best is not None:
+            box = min(box, 4 * self.weight * search.cost / max(limit, 1))
         times: list[int] = sorted(self.start)
         cuts: list[tuple[float, dict[int, int]]] = []
         prices: Prices = dict(self.start)
@@ -782,8 +877,9 @@ class Dual:
             held = search.problem.held(chosen)
             if not self.weight and search.best is not None:
                 break
-            worst = max(held, key=lambda t: (held[t], -t))
-            if held[worst] > limit and worst not in times:
+            seen = core.at(held)
+            worst = max(seen, key=lambda t: (seen[t], -t))
+            if seen[worst] > limit and worst not in times:
                 times.append(worst)
             own = bound - sum(p * (at(held, t) - limit) for t, p in prices.items())
             cuts.append((own, held))

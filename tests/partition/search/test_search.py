@@ -355,3 +355,15 @@ def test_equal_layers_are_eliminated_until_they_repeat(seed: int) -> None:
         with pytest.raises(NotProved):
             check_bound(problem, least + 1, answer.steps)
     assert (made[1] == made[0]) == (seed != 2)  # whose tables go on to differ by more
+
+
+def test_a_proof_at_few_times_knows_no_limit_at_others() -> None:
+    """What is held at time 0 forces the dear option; at time 2 nothing is held."""
+    usages = [[(0, 1, [9, 0]), (2, 3, [0, 0])], [(0, 1, [0, 0]), (2, 3, [1, 1])]]
+    problem = Problem.of([[1, 5], [2, 2]], [(0, 1, np.zeros((2, 2), np.int64))], usages, 4)
+    bound = {"weight": 1, "prices": [], "target": 7, "order": [0, 1], "messages": None}
+    check_bound(problem, 7, [["times", [0, 2]], ["row", [0]], ["bound", bound]])
+    check_bound(problem, 7, [["times", [0]], ["row", [0]], ["bound", bound]])
+    for times in ([2], [1], [2, 0], [0, 0], [7]):
+        with pytest.raises(NotProved):
+            check_bound(problem, 7, [["times", times], ["row", [0]], ["bound", bound]])
