@@ -195,7 +195,7 @@ class Entry:
         agreement.go_on()
         agreement.calls += 1
         cast = autocast_now()
-        trained = tuple([parameter.requires_grad for parameter in part.parameters()])
+        trained = tuple([parameter.requires_grad for _, parameter in part.named_parameters()])
         mode = gradient_mode()
         key = (self._told_apart_by(inputs, form), trained, mode, *cast.items())
         if key in form.admitted:
