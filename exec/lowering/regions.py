@@ -136,6 +136,7 @@ class Regions:
             step.meta["region"] = number
             self._put_around(step, number)
         for old, new in zip(given, results, strict=True):
+            new.meta["held"] = _is_held(old)
             for user in list(old.users):
                 if user not in inside:
                     user.replace_input_with(old, new)
@@ -205,7 +206,13 @@ def _switching(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_held(step: fx.Node) -> bool:
-    """Whether a step is a tensor of the model, or what a conversion makes of one."""
+    """Whether a step is a tensor of the model, what a conversion makes of one, or one that has been
+    written to, as batch norm counts its calls.
+    """
+    if step.meta.get("held"):
+        return True
+    if step.op == "call_method" and str(step.target).endswith("_") and step.all_input_nodes:
+        return _is_held(step.all_input_nodes[0])
     origin = origin_of(step)
     if origin is None:
         return False

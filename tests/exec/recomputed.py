@@ -104,6 +104,23 @@ class Switching(nn.Module):
         return checkpoint(self.part, h * scale, use_reentrant=self.reentrant).pow(2).mean()
 
 
+class NormedBlock(nn.Module):
+    """A module as a region, twice, with a batch norm in its midst that counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.inner = nn.Sequential(
+            nn.Linear(8, 16), nn.BatchNorm1d(16), nn.GELU(), nn.Linear(16, 8)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.up(x)
+        h = checkpoint(self.inner, h, use_reentrant=False)
+        result: Tensor = self.down(h + checkpoint(self.inner, h, use_reentrant=False)).pow(2).mean()
+        return result
+
+
 class Normed(nn.Module):
     """Batch norm in a region. last: whether it is the last thing there."""
 

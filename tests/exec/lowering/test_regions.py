@@ -21,7 +21,16 @@ from torch.utils.checkpoint import (
 
 import dimsolve as ds
 from tests.exec import recomputed
-from tests.exec.recomputed import Counting, Nested, Normed, Several, Stack, Switching, Twice
+from tests.exec.recomputed import (
+    Counting,
+    Nested,
+    Normed,
+    NormedBlock,
+    Several,
+    Stack,
+    Switching,
+    Twice,
+)
 from tests.oracles.one_device import parts
 from tests.oracles.ranks import world
 
@@ -47,6 +56,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "batch norm": Normed,
     "batch norm, reentrant": lambda: Normed(reentrant=True),
     "batch norm last": lambda: Normed(last=True),
+    "batch norm in a block": NormedBlock,
     "a count at the end": lambda: Counting(early_stop=True),
     "a count at the end, run to it": lambda: Counting(early_stop=False),
 }
