@@ -326,7 +326,7 @@ def test_an_ordered_dict_has_its_order_again() -> None:
 class Carries(nn.Module):
     """A layer, buffers, and what a case does with them."""
 
-    def __init__(self, call: Callable[[Any, Tensor], Tensor]) -> None:
+    def __init__(self, call: Callable[[Any, Tensor], Any]) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.layer = nn.Linear(4, 4, dtype=torch.float64)
@@ -336,7 +336,7 @@ class Carries(nn.Module):
         self.register_buffer("mean", torch.zeros(4, dtype=torch.float64))
         self.call = call
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return self.call(self, self.layer(x))
 
 
@@ -397,7 +397,7 @@ def test_a_buffer_computed_on_in_place_is_carried(call: Callable[[Any, Tensor], 
 
 @pytest.mark.parametrize("beside", [3, (True, 0), None], ids=str)
 def test_a_buffer_is_carried_beside_what_is_no_tensor(beside: Any) -> None:
-    model = Carries(lambda each, y: (_runs(each, y), beside))  # type: ignore[arg-type, return-value]
+    model = Carries(lambda each, y: (_runs(each, y), beside))
     part = ds.parallelize(model, plan_of(model, {"x": noise(6, 4)}, {}, {"tp": 1}, "tensor"))
     one = Carries(lambda each, y: _runs(each, y))
     for number in (1, 2):

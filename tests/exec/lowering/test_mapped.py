@@ -90,7 +90,8 @@ class Layers(nn.Module):
         return result
 
     def mapped(self, h: Tensor) -> Tensor:
-        raise NotImplementedError
+        """What a case maps, of the first layer's result."""
+        return torch.vmap(torch.sin)(h)
 
     def heads(self, h: Tensor) -> Tensor:
         result: Tensor = self.inner(h).view(*h.shape[:2], 2, 4).transpose(1, 2)
