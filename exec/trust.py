@@ -89,7 +89,7 @@ def _constants(argument: Argument) -> list[str]:
 
 
 def _is_known(path: str) -> bool:
-    if path == "builtins.Ellipsis" or find_operator(path) is not None:
+    if path in ("builtins.Ellipsis", "torch.Size") or find_operator(path) is not None:
         return True
     if path.startswith(TENSOR_OPERATORS):
         return True

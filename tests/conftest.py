@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,16 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 sys.path.append(str(Path(__file__).parent.parent))
+
+TRACES = "DIMSOLVE_TEST_TRACES"
+"""Where all processes of a run share what they have traced: tests/oracles/traces.py."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if TRACES not in os.environ:
+        os.environ[TRACES] = tempfile.mkdtemp()
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(TRACES)))
+
 
 SHARED = {
     "tests.partition.planning.models": "models",

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 import transformers
-from torch import Tensor, nn
+from torch import Tensor
 
 import dimsolve as ds
-from dimsolve.exec.capture.argument_objects import mapped, parts_of
-from dimsolve.exec.parallel import on_demand
 from tests.exec.programs import VOCABULARY, bytes_of, difference, prompts, train
+from tests.oracles.traces import shared_on_demand, shared_trace
 
 TOKENS = {0: "batch", 1: "seq"}
 COMMON = {"vocab_size": VOCABULARY, "eos_token_id": None, "bos_token_id": None}
@@ -84,7 +80,8 @@ def days(name: str) -> dict[str, Any]:
     whole, ids = made(name), prompts()
     kind, alive = type(whole), weakref.ref(whole)
     kwargs = {"input_ids": ids, "labels": ids}
-    graph = ds.trace(whole, kwargs=kwargs, dynamic={"input_ids": TOKENS, "labels": TOKENS})
+    names = {"input_ids": TOKENS, "labels": TOKENS}
+    graph = shared_trace(f"day of {name}", whole, kwargs=kwargs, dynamic=names)
     found: dict[str, Any] = {"whole": bytes_of(whole)}
     parts = {
         axis: ds.parallelize(whole, ds.plan(graph, {axis: 2}), inputs=way)
@@ -95,7 +92,7 @@ def days(name: str) -> dict[str, Any]:
     gc.collect()
     found["model is gone"] = alive() is None
     first = 2 * dist.get_rank()
-    with traced_once():
+    with shared_on_demand(name):
         for axis, part in parts.items():
             rows = slice(first, first + 2) if axis == "dp" else slice(None)
             before, given = bytes_of(part), day(part, ids[rows])
@@ -112,31 +109,3 @@ def days(name: str) -> dict[str, Any]:
                 "is a": isinstance(part, kind),
             }
     return found
-
-
-@contextmanager
-def traced_once() -> Iterator[None]:
-    """Parts of one model share what they trace on demand."""
-    known: dict[str, Any] = {}
-    trace = on_demand.trace
-
-    def shared(model: nn.Module, args: Any, kwargs: Any, *, dynamic: Any) -> Any:
-        modes = [module.training for module in model.modules()]
-        shapes = mapped({"args": args, "kwargs": dict(kwargs)}, _shape)
-        key = repr((modes, _words(shapes), dynamic))
-        if key not in known:
-            known[key] = trace(model, args, kwargs, dynamic=dynamic)
-        return known[key]
-
-    with patch.object(on_demand, "trace", shared):
-        yield
-
-
-def _shape(leaf: Any) -> Any:
-    return tuple(leaf.shape) if isinstance(leaf, Tensor) else leaf
-
-
-def _words(value: Any) -> Any:
-    """A value and what it holds, without addresses."""
-    parts = parts_of(value)
-    return value if parts is None else {key: _words(part) for key, part in parts.items()}

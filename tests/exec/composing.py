@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import dimsolve as ds
 from dimsolve.exec.running.comparable import loss_of
 from dimsolve.exec.running.compare import relative
+from tests.oracles.traces import shared_trace
 
 from . import training
 
@@ -29,7 +30,8 @@ def part_of(
         key: value.double() if value.is_floating_point() else value
         for key, value in example.items()
     }
-    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=names), mesh, policy, state)
+    graph = shared_trace(f"composed {target}", model, kwargs=example, dynamic=names)
+    plan = ds.plan(graph, mesh, policy, state)
     return ds.parallelize(model, plan, device_mesh), model, example
 
 

@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 import dimsolve as ds
 from dimsolve.examples import gpt2, llama
 from dimsolve.exec.running.compare import relative
+from tests.oracles.traces import shared_trace
 
 from . import composing, segment_saving
 
@@ -32,9 +33,8 @@ def saved_by_a_part(folder: str) -> tuple[bool, list[str], bool]:
     """
     torch.manual_seed(1)
     model, example, names = llama.tiny()
-    part: Any = ds.parallelize(
-        model, ds.plan(ds.trace(model, kwargs=example, dynamic=names), {"tp": 2})
-    )
+    graph = shared_trace("filed llama", model, kwargs=example, dynamic=names)
+    part: Any = ds.parallelize(model, ds.plan(graph, {"tp": 2}))
     part.save_pretrained(f"{folder}/whole", max_shard_size="50KB")
     again, wanted = type(model).from_pretrained(f"{folder}/whole"), model.state_dict()
     equal = all(torch.equal(value, wanted[name]) for name, value in again.state_dict().items())
@@ -95,7 +95,8 @@ def loaded(folder: str, mesh: dict[str, int]) -> tuple[float, int, int]:
     """
     with torch.device("meta"):
         model, example, names = llama.tiny()
-    part = ds.parallelize(model, ds.plan(ds.trace(model, kwargs=example, dynamic=names), mesh))
+    graph = shared_trace("filed llama on meta", model, kwargs=example, dynamic=names)
+    part = ds.parallelize(model, ds.plan(graph, mesh))
     Counting.read = {}
     safetensors.safe_open = Counting  # type: ignore[assignment,misc]
     try:

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import dimsolve as ds
 from dimsolve.exec.parallel.parallelize import ParallelModule
+from tests.oracles.traces import shared_trace
 
 IGNORED = -100
 BATCH = 8
@@ -131,8 +132,8 @@ def planned(name: str, mesh: dict[str, int], policy: Any = None) -> tuple[Any, .
     make, data, call, dynamic = MODELS[name]()
     model = model_of(make)
     example = call(*[each[:BATCH] for each in data])
-    plan = ds.plan(ds.trace(model, kwargs=example, dynamic=dynamic), mesh, policy)
-    return model, data, call, plan
+    graph = shared_trace(f"given {name}", model, kwargs=example, dynamic=dynamic)
+    return model, data, call, ds.plan(graph, mesh, policy)
 
 
 def loss_of(found: Any) -> Tensor:

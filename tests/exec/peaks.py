@@ -28,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import dimsolve as ds
 from dimsolve.exec.experts import exchanged_experts
 from tests.oracles.ranks import Ranks
+from tests.oracles.traces import shared_trace
 
 COMMON = {
     "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 256,
@@ -85,7 +86,7 @@ def traced(name: str) -> tuple[Any, dict[str, Tensor], ds.Graph]:
     """A model, its batch, and its graph. name: "mixtral, exchanged" sends tokens to experts."""
     model, batch = model_of(name)
     with exchanged_experts(model) if name.endswith("exchanged") else nullcontext():
-        return model, batch, ds.trace(model, kwargs=batch)
+        return model, batch, shared_trace(f"peaks of {name}", model, kwargs=batch)
 
 
 DIGESTS = 8 * 2**16

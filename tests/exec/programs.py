@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 import dimsolve as ds
+from tests.oracles.traces import shared_on_demand, shared_trace
 
 VOCABULARY = 96
 TOKENS = {0: "batch", 1: "seq"}
@@ -61,7 +62,8 @@ def handed_out(outputs: Any) -> dict[str, str]:
     """What a part hands out, in words; the backward pass is that of the whole."""
     model, ids = llama(), prompts()
     kwargs = {"input_ids": ids, "labels": ids, "use_cache": False}
-    graph = ds.trace(model, kwargs=kwargs, dynamic={"input_ids": TOKENS, "labels": TOKENS})
+    names = {"input_ids": TOKENS, "labels": TOKENS}
+    graph = shared_trace("handed out", model, kwargs=kwargs, dynamic=names)
     part = ds.parallelize(model, ds.plan(graph, {"tp": 2}), outputs=outputs)
     given, wanted = part(**kwargs), model(**kwargs)
     (given.loss * 2).backward()
@@ -95,20 +97,22 @@ def with_static_cache(mesh: dict[str, int], sampled: bool, windows: bool = False
     """
     model, ids = (windowed() if windows else llama()).eval(), prompts()
     names = {"input_ids": TOKENS}
-    graph = ds.trace(model, kwargs={"input_ids": ids, "use_cache": False}, dynamic=names)
+    kwargs = {"input_ids": ids, "use_cache": False}
+    graph = shared_trace(f"static cache {windows}", model, kwargs=kwargs, dynamic=names)
     part: Any = ds.parallelize(model, ds.plan(graph, mesh))
     found = []
     for module in (model, part):
         torch.manual_seed(3)
-        found.append(
-            module.generate(
-                ids,
-                max_new_tokens=8,
-                do_sample=sampled,
-                cache_implementation="static",
-                return_dict_in_generate=True,
+        with shared_on_demand(f"static cache {windows}"):
+            found.append(
+                module.generate(
+                    ids,
+                    max_new_tokens=8,
+                    do_sample=sampled,
+                    cache_implementation="static",
+                    return_dict_in_generate=True,
+                )
             )
-        )
     wanted, given = found
     assert torch.equal(wanted.sequences, given.sequences)
     keys, whole = (each.past_key_values.layers[-1].keys for each in (given, wanted))
@@ -251,14 +255,15 @@ def generated(name: str, mesh: dict[str, int]) -> list[str]:
     ids = torch.randint(3, 31, (2, 5))
     given = {"input_ids": ids, "decoder_input_ids": ids[:, :3]}
     dynamic = {"input_ids": {0: "batch", 1: "seq"}, "decoder_input_ids": {0: "batch", 1: "t"}}
-    graph = ds.trace(model, kwargs=given, dynamic=dynamic)
+    graph = shared_trace(f"generates {name}", model, kwargs=given, dynamic=dynamic)
     part = ds.parallelize(model, ds.plan(graph, mesh)).eval()
     wrong = []
     for way in ({"do_sample": False}, {"num_beams": 2, "do_sample": False}, {"do_sample": True}):
         tokens = []
         for module in (part, model):
             torch.manual_seed(1)
-            tokens.append(module.generate(ids, max_new_tokens=6, **way))
+            with shared_on_demand(f"generates {name}"):
+                tokens.append(module.generate(ids, max_new_tokens=6, **way))
         wrong += [] if torch.equal(*tokens) else [str(way)]
     paths = {each: path for path, each in model.named_modules()}
     for method in ("get_encoder", "get_decoder", "get_input_embeddings", "get_output_embeddings"):

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import dimsolve as ds
-from tests.exec.architectures import traced_once
 from tests.exec.programs import difference
+from tests.oracles.traces import shared_on_demand, shared_trace
 
 ROWS, NEW = 4, 32
 
@@ -108,10 +108,10 @@ def days(name: str) -> dict[str, dict[str, float]]:
     whole, batch, dynamic = MODELS[name]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = ds.trace(whole, kwargs=batch, dynamic=dynamic)
+        graph = shared_trace(f"day of {name}", whole, kwargs=batch, dynamic=dynamic)
     wanted = day(name, deepcopy(whole), batch, ROWS)
     found: dict[str, dict[str, float]] = {}
-    with traced_once():
+    with shared_on_demand(name):
         for axis, way in (("tp", "whole"), ("dp", "local")):
             part = ds.parallelize(whole, ds.plan(graph, {axis: 2}), inputs=way)
             first = ROWS // 2 * dist.get_rank()

@@ -20,6 +20,7 @@ import dimsolve as ds
 from dimsolve.examples import gpt2, llama, mixtral
 from dimsolve.exec.running.comparable import loss_of
 from dimsolve.exec.running.compare import relative
+from tests.oracles.traces import shared_trace
 
 MODELS = {"llama": llama.tiny, "gpt2": gpt2.tiny, "mixtral": mixtral.tiny}
 ROWS = 4
@@ -52,12 +53,12 @@ def model_of(name: str) -> tuple[nn.Module, Any]:
 
 @lru_cache
 def traced(name: str, items: bool) -> Any:
-    """The graph, traced once by each rank. items: whether the number of all items is an input."""
+    """The graph, traced once for all ranks. items: whether the number of all items is an input."""
     model, names = model_of(name)
     example = batch_of(data_of()[:ROWS])
     if items:
         example["num_items_in_batch"] = torch.tensor(1.0)
-    return ds.trace(model, kwargs=example, dynamic=names)
+    return shared_trace(f"trained {name} {items}", model, kwargs=example, dynamic=names)
 
 
 def part_of(name: str, mesh: Mapping[str, int], way: Any, *, items: bool = False) -> Any:

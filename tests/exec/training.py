@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tests.oracles.traces import shared_trace
+
 BATCHES = ((4, 16), (2, 24), (6, 8))
 
 
@@ -22,11 +24,9 @@ def load(target: str, dtype: str) -> tuple[torch.nn.Module, dict[str, Any], dict
 
 @lru_cache
 def traced(target: str, dtype: str) -> Any:
-    """The graph of a target, traced once by each rank for all meshes: tracing takes seconds."""
-    from dimsolve.exec.capture.trace import trace
-
+    """The graph of a target, traced once for all ranks and meshes: tracing takes seconds."""
     model, example, names = load(target, dtype)
-    return trace(model, kwargs=example, dynamic=names)
+    return shared_trace(f"{target} {dtype}", model, kwargs=example, dynamic=names)
 
 
 def train(

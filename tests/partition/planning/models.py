@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dimsolve.exec.capture.trace import trace
 from dimsolve.exec.graph import Graph
 from dimsolve.partition.plan import Plan
+from tests.oracles.traces import shared_trace
 
 from .more_models import MORE
 
@@ -163,7 +163,7 @@ def traced(name: str) -> tuple[Graph, dict[str, Tensor], dict[str, Any], dict[st
     model = model.double().eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = trace(model, kwargs=inputs, dynamic=dynamic)
+        graph = shared_trace(f"planned {name}", model, kwargs=inputs, dynamic=dynamic)
     state = {
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
