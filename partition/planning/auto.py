@@ -355,8 +355,7 @@ class Shape:
 class Proved:
     """What is proved of a case: the best bound, with its proof, without the limit of memory and
     with it. form: its formulation without the limit. base: the number of another case, and what
-    this one costs more than that without the limit, at least. asked: whether that bound was not
-    enough, and its own one was looked for.
+    this one costs more than that without the limit, at least.
     """
 
     case: Case
@@ -366,7 +365,6 @@ class Proved:
     limited: tuple[int, list[Any]] = (-1, [])
     base: tuple[int, int] | None = None
     tries: int = 0
-    asked: bool = False
     ended: bool = False
 
 
@@ -428,11 +426,6 @@ class Cases:
             if not undecided or self.clock.late:
                 return
             worst = min(undecided, key=self._order)
-            if limited and worst.free[0] < 0 and not worst.asked and self.best is not None:
-                # That it costs too much without the limit is proved faster than within it.
-                worst.asked = True
-                worst.free = self._search(worst, self.clock.part(FREE), None)
-                continue
             share = self.clock.part(max(2 / (1 + len(undecided)), LEAST_PART))
             bound, proof = self._search(worst, share, self.memory)
             if limited and bound > worst.limited[0]:

@@ -499,8 +499,10 @@ class Formulation:
         if hold.what == "fused":
             number = operator.outputs[hold.place]
             assert number is not None
-            fused = [inside.attention().fused for inside in self._inside(operator, options)]
-            return self._bytes_made(edges[number], hold.place, options) * np.array(fused)
+            each = self._inside(operator, options)
+            fused = np.array([own.attention().fused for own in each], np.int64)
+            made = self._bytes_made(edges[number], hold.place, options)
+            return np.asarray(made * fused, np.int64)
         return self._alone(hold, operator, options)
 
     def _alone(self, hold: Hold, operator: Operator, options: list[Option]) -> Numbers:
