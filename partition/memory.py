@@ -330,9 +330,17 @@ class _Step:
                 self.hold(f"{operator.node} keeps", number)
         onward = (self.blocks.rerun, self.blocks.rested), (self.blocks.forward, self.blocks.onward)
         self.note(self.gathered(operator, *onward[not self.again]), self.beside(operator))
-        for name in (*[o.source for o in operator.operands], *[o.value for o in operator.outputs]):
+        used = [name for operand in operator.operands for name in self.chain(operand.source)]
+        for name in (*used, *[o.value for o in operator.outputs]):
             if self.last.get(name, number) <= number:
                 self.release(name)
+
+    def chain(self, source: str) -> Iterator[str]:
+        """What is used, and all that it is converted from."""
+        yield source
+        while source in self.conversions:
+            source = self.conversions[source].source
+            yield source
 
     def make(self, operator: OperatorPlan, name: str, size: int) -> None:
         """An output takes memory, or shares that of what it is a view of."""

@@ -166,6 +166,9 @@ TIGHTER = 6
 OTHERS = 3
 """How many choices that were found before it are tried where the best does not fit as a plan."""
 
+ASIDE = 12
+"""Bits: by this part of what is held the limit is lowered to find another choice."""
+
 FREE = 0.5
 """The part of the time that is left that a search without the limit takes at most."""
 
@@ -303,7 +306,7 @@ class Rounds:
                 return
             taken = [each[k] for each, k in zip(now.options, answer.chosen, strict=False)]
             over = self.offer(taken)
-            if limit is None or over <= 0:
+            if limit is None or (over <= 0 and self.cost <= answer.cost):
                 break
             for chosen in answer.before[: -1 - OTHERS : -1]:
                 if now.problem.cost(chosen) >= self.cost:
@@ -313,7 +316,9 @@ class Rounds:
             if self.clock.late:
                 break
             # The rows say less than the walk, of plans that are alike by as much: so much is left.
-            limit = min(limit, now.problem.most_held(answer.chosen)) - -(-over // now.unit)
+            # One that fits costs more than with relaxed values: another one may cost less.
+            most = now.problem.most_held(answer.chosen)
+            limit = min(limit, most) - (-(-over // now.unit) if over > 0 else most >> ASIDE)
             tighter = replace(now.problem, limit=limit)
             least = answer.cost
             answer = solve(tighter, clock=self.clock, target=min(target, self.cost), hint=least)

@@ -31,18 +31,17 @@ from ..checkpoints import extents_of
 from ..communication import shared_bytes
 from ..cost import GROUPS, Costs, points_of
 from ..layout import Layout, local_dims
-from ..memory import EXACT, MOVES
 from ..mesh import Mesh, part_symbol
 from ..placement import Partial, Shard
 from ..plan_data import Gradient
 from ..reshard import Collective, conversion, item_bytes, sends
-from ..saved import Saved, saved_by
 from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Held, Numbers, Problem
 from ..transit import Way, held_by
 from .assemble import sends_of
 from .cases import PLAIN, Case, Stored, StoredUses
 from .conversions import shape_text
+from .inside import Inside
 from .least_held import Hold, LeastHeld
 from .network import Edge, Network, Operator
 from .requirements import Uneven
@@ -497,33 +496,57 @@ class Formulation:
             number = operator.inputs[hold.place]
             assert number is not None
             return self._bytes_given(edges[number], hold.place, options)
+        if hold.what == "fused":
+            number = operator.outputs[hold.place]
+            assert number is not None
+            each = self._inside(operator, options)
+            fused = np.array([own.attention().fused for own in each], np.int64)
+            made = self._bytes_made(edges[number], hold.place, options)
+            return np.asarray(made * fused, np.int64)
+        return self._alone(hold, operator, options)
+
+    def _alone(self, hold: Hold, operator: Operator, options: list[Option]) -> Numbers:
+        """What an operator keeps for its backward pass, or makes and is given in it."""
+        edges, least = self.network.edges, self.least
         outputs = [(place, edges[n]) for place, n in enumerate(operator.outputs) if n is not None]
         inputs = [(place, edges[n]) for place, n in enumerate(operator.inputs) if n is not None]
-        name, total = operator.node.name, np.zeros(len(options), np.int64)
-        exact = [
-            self._bytes_given(edge, place, options)
-            for place, edge in inputs
-            if (edge.dtype or "").startswith(EXACT)
-        ]
-        if hold.what == "extra":
-            if saved_by(name) is Saved.EXTRA:
-                own = [self._bytes_given(edge, place, options) for place, edge in inputs]
-                own += [self._bytes_made(edge, place, options) for place, edge in outputs]
-                total = np.max([total, *own], axis=0) + 3 * sum(exact, total)
-            return total
-        least = self.least
-        for place, edge in outputs:
-            if edge.number in least.reached and least.summed(edge.number):
-                total = total + self._bytes_made(edge, place, options)
-        if name not in MOVES:
+        kinds = tuple([(e.dims, e.dtype, e.gradient) for _, e in (*inputs, *outputs)])
+        come = tuple([e.number in least.reached and least.summed(e.number) for _, e in outputs])
+        alike = tuple([e.number for _, e in inputs])
+        same = tuple(map(alike.index, alike))
+        key = hold.what, operator.node.signature, id(options), kinds, come, same
+
+        def make() -> tuple[Any, Numbers]:
+            inside = self._inside(operator, options)
+            if hold.what == "extra":
+                return options, np.array([each.kept() for each in inside], np.int64)
+            total = np.zeros(len(options), np.int64)
+            for (place, edge), counts in zip(outputs, come, strict=True):
+                total = total + (self._bytes_made(edge, place, options) if counts else 0)
             new: dict[int, Numbers] = {}
             for place, edge in inputs:
                 if edge.gradient == "always":
-                    own_bytes = self._bytes_given(edge, place, options)
-                    new[edge.number] = np.maximum(new.get(edge.number, total * 0), own_bytes)
-            times = 1 + (saved_by(name) is Saved.EXTRA)
-            total = total + times * sum(new.values(), total * 0)
-        return total
+                    own = self._bytes_given(edge, place, options)
+                    new[edge.number] = np.maximum(new.get(edge.number, 0), own)
+            each_new = [{n: int(own[k]) for n, own in new.items()} for k in range(len(options))]
+            made = [each.back(own) for each, own in zip(inside, each_new, strict=True)]
+            return options, total + np.array(made, np.int64)
+
+        return self.once(key, make)[1]
+
+    def _inside(self, operator: Operator, options: list[Option]) -> list[Inside]:
+        return [Inside(self, operator, option) for option in options]
+
+    def lengths_of(self, edge: Edge, layout: Layout) -> tuple[int, ...] | None:
+        """Returns the lengths of the longest part of a value; None where one is not known."""
+
+        def make() -> tuple[int, ...] | None:
+            local = local_dims(edge.dims, layout, self.counts, self.network.facts)
+            if local is None or None in local:
+                return None
+            return tuple([self.value(dim) for dim in local if dim is not None])
+
+        return self.once(("lengths of", edge.dims, layout), make)
 
     def _bytes_made(
         self, edge: Edge, output: int, options: list[Option], kept: bool = False

@@ -27,10 +27,10 @@ from ..memory import ATTENTION, EXACT, IN_ORDER, MOVES, STRIDED, TIMES, picks
 from ..saved import Saved, saved_by
 from .network import Edge, Network, Operator
 
-What: TypeAlias = Literal["made", "kept", "whole", "given", "extra", "gradients"]
+What: TypeAlias = Literal["made", "kept", "whole", "fused", "given", "extra", "gradients"]
 """Of an operator's choice: an output as it is made, or as it is where what sums it up is done
-before a region, or whole, as it is returned; an input as it is used; what nobody else sees; the
-gradients of its backward pass.
+before a region, or whole, as it is returned, or as a fused attention keeps it; an input as it is
+used; what nobody else sees; the gradients of its backward pass, and what that makes.
 """
 
 
@@ -254,9 +254,12 @@ class LeastHeld:
         for output, out in enumerate(operator.outputs):
             if out is None or out in self.inflated:
                 continue
-            # An attention that is not fused keeps copies of what it is given, and no result.
-            if kind in (Saved.OUTPUTS, Saved.ALL) and operator.node.name != ATTENTION:
-                hold = Hold(number, "made", output, start, stop)
+            if kind in (Saved.OUTPUTS, Saved.ALL):
+                # An attention that is not fused keeps copies of what it is given, and no result.
+                what: What = "fused" if operator.node.name == ATTENTION else "made"
+                if what == "fused" and operator.declaration.random:
+                    continue
+                hold = Hold(number, what, output, start, stop)
                 self._note(self.memory[out], edges[out], hold)
 
     def _alone(self, operator: Operator) -> Iterator[Hold]:

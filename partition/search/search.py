@@ -65,6 +65,12 @@ DEAREST = 0.25
 REPEATED = 16
 """How many times as many where nothing is priced: of those most are found equal meanwhile."""
 
+FEW = 3
+"""Nodes that hold most differently, of which cases are made before labels, ..."""
+
+MANY = 16
+"""... and to each of which there are so many others: of small cores labels are few."""
+
 Prices: TypeAlias = dict[int, float]
 Found: TypeAlias = tuple[int, list[Any]]
 """A bound with its proof."""
@@ -134,7 +140,7 @@ def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, li
 class Search:
     """One run. ``best``: the best choice so far, and its ``cost``; ``target``: what is to be
     undercut, which is less where it is guessed that something is. hint: below this cost
-    nothing is expected, so that it is not looked for there first.
+    nothing is expected, so that it is not looked for there first. gap: what the last prices leave.
     """
 
     problem: Problem
@@ -145,6 +151,7 @@ class Search:
     hint: int = -FORBIDDEN
     scale: int = 1
     cost: int = FORBIDDEN
+    gap: float = 0.0
     before: list[list[int]] = field(default_factory=list)
 
     def run(self, start: list[int] | None) -> Answer:
@@ -227,7 +234,8 @@ class Search:
                 break
             if held[worst] > limit and worst not in times:
                 times.append(worst)
-                found_times.add(worst)
+                # Shortly before and after it, other things are held: they would come to matter.
+                found_times.update([worst, *beside(held, worst, limit)])
             if times and self.cost - best.bound < best.bound * CLOSE:
                 break  # At these times alone all else is faster.
             cost = self.scale * self.problem.cost(answer.chosen)
@@ -344,7 +352,16 @@ class Search:
             return found
         if self.late:
             return self.give_up(core, order, prices)
-        return self.labelled(core, order, prices)
+        return None if self.uneven(core, prices) else self.labelled(core, order, prices)
+
+    def uneven(self, core: Core, prices: Prices) -> bool:
+        """Whether a few nodes of many hold more differently than all others, at these prices, and
+        by more than what the bound is away from the target: cases of these are fewer than labels.
+        """
+        ranges = [float(np.ptp(self.price_of(core, i, prices))) for i in core.usages]
+        most = max(ranges)
+        few, many = sum(each >= most / 4 for each in ranges), sum(each > 0 for each in ranges)
+        return any(prices.values()) and few <= FEW < many // MANY and most > self.gap
 
     def narrowed(self, core: Core, order: list[int], prices: Prices) -> int | None:
         """Drops options by elimination at these prices; the bound where nothing is left."""
@@ -423,6 +440,7 @@ class Search:
         best, bound = dual.maximise()
         prices.update(best) if weight else None
         most = weight * (self.target - 1)
+        self.gap = most - bound
         self.note(core, weight, best, order, self.target)
         if bound > most:
             return self.target
@@ -545,16 +563,15 @@ class Search:
             return found, [*whole.steps, *core.steps]
 
     def narrow(self, core: Core, prices: Prices) -> int:
-        """Drops what costs no less than what is known, without prices and at good ones; then looks
-        for choices near the bound first. Returns the bound.
+        """Drops what costs no less than what is known, at good prices; then looks for choices near
+        the bound first. Returns the bound.
         """
         prices, steps = dict(prices), list[Any]()
-        for each in ({}, prices) if self.best is not None else ():
-            order = self.order_of(core)
-            found = None if order is None else self.narrowed(core, order, each)
-            if found is not None:
-                return found
-            core.reduce()
+        order = self.order_of(core) if self.best is not None else None
+        found = None if order is None else self.narrowed(core, order, prices)
+        if found is not None:
+            return found
+        core.reduce()
         order = self.order_of(core)
         if order is not None:
             prices, bound = Dual(self, core, order, self.scale, prices).maximise()
@@ -562,8 +579,10 @@ class Search:
                 core.reached = min(int(-(-bound // self.scale)), self.target)
                 self.note(core, self.scale, prices, order, core.reached)
                 steps.append(core.steps.pop())
+            self.gap = self.scale * (self.target - 1) - bound
         start = core.reached
-        for part in PARTS:
+        # Lower targets are of no use where cases are made anyway.
+        for part in (0,) if order is not None and self.uneven(core, prices) else PARTS:
             guess = min(start + abs(start) // part + 1, self.target) if part else self.target
             if guess <= self.hint and guess < self.target:
                 continue
@@ -896,6 +915,13 @@ class Dual:
                 break
             tried.append(prices)
         return best
+
+
+def beside(held: dict[int, int], worst: int, limit: float) -> list[int]:
+    """Returns the times before and after the worst one at which most is held, and too much."""
+    sides = [t for t in held if t < worst], [t for t in held if t > worst]
+    most = [max(own, key=lambda t: (held[t], -abs(t - worst))) for own in sides if own]
+    return [t for t in most if held[t] > limit]
 
 
 def at(held: dict[int, int], time: int) -> float:

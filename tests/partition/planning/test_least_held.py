@@ -10,7 +10,7 @@ import pytest
 from dimsolve.partition.cost import cost_of
 from dimsolve.partition.fingerprint import graph_id
 from dimsolve.partition.inlining import inlined
-from dimsolve.partition.memory import memory_of
+from dimsolve.partition.memory import _Step, memory_of
 from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan
 from dimsolve.partition.plan_data import RegionPlan
@@ -84,3 +84,22 @@ def test_what_is_held_at_least_is_no_more_than_the_step_needs(part: int) -> None
             assert found["searched"] <= found["cost"], (seed, found, case)
             if not case.regions and not case.states:
                 assert found["searched"] == found["cost"], (seed, found, case)
+
+
+def test_nothing_is_held_after_a_step_but_what_is_given_and_returned() -> None:
+    """Also of what is converted on its way to what an operator uses; without regions."""
+    for seed in range(6):
+        random = Random(seed)
+        network = Network(inlined(random_graph(random, random.randint(2, 7)).graph))
+        mesh = Mesh.of(random.choice([{"a": 2}, {"a": 2, "b": 2}, {"a": 2, "b": 3}]))
+        sizes = dict.fromkeys(network.classes.known, 8)
+        form = formulation_of(network, mesh, Asked(SLOW, sizes, 1 << 50))
+        for _ in range(3):
+            case = Case(random.choice(storages(mesh, mesh.names)))
+            made = plan_of(network, mesh, case, [random.choice(each) for each in form.options()])
+            step = _Step(made, Sizes(made, form.sizes, {}, "memory"))
+            step.most()
+            known = {name for result in made.outputs for name in step.chain(result.source)}
+            known |= {each.value for each in made.inputs}
+            holders = {str(h) for root in step.bytes for h in step.holders[root]} - {"return"}
+            assert {h.removesuffix(" begun") for h in holders} <= known, seed

@@ -128,6 +128,34 @@ def test_labels_close_the_gap_that_prices_leave() -> None:
     assert labelled > 40
 
 
+def test_cases_of_what_holds_most_come_before_labels() -> None:
+    """One node of many holds more than the limit leaves to all others; beside a knapsack."""
+    split = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        many = [(rng.randint(20, 60), rng.randint(2, 9)) for _ in range(70)]  # dearer, or held
+        costs = [[0, 700], *[[0, more] for more, _ in many]]
+        held = [[150, 0], *[[own, 0] for _, own in many]]
+        limit = 200 + rng.randint(0, 60)
+        problem = Problem.of(costs, [], [[(0, 1, each)] for each in held], limit)
+        answer = solve(problem)
+        least = min(knapsack(many, limit - 150), 700 + knapsack(many, limit))
+        assert (answer.cost, answer.bound) == (least, least), seed
+        check_bound(problem, answer.bound, answer.steps)
+        split += "split" in kinds_of(answer.steps)
+    assert split
+
+
+def knapsack(many: list[tuple[int, int]], room: int) -> int:
+    """What it costs at least that of these no more is held than there is room for."""
+    best = [0] * (room + 1)
+    for more, own in many:
+        best = [
+            min(best[r] + more, best[r - own] if r >= own else FORBIDDEN) for r in range(room + 1)
+        ]
+    return best[room]
+
+
 def test_where_labels_are_too_many_cases_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels, "MOST_LABELS", 2)
     split = 0
