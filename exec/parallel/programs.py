@@ -18,6 +18,7 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 from torch import Tensor
+from torch.compiler import disable
 
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.ir.graph import Place
@@ -410,6 +411,7 @@ class Programs:
         assert self.on_demand is not None
         return Call(self.forward, *self.on_demand.whole(call.args, call.kwargs, call.parts))
 
+    @disable  # a model is not traced while its part is compiled
     def _made(
         self,
         key: Any,
