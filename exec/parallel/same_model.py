@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from dimsolve.ir.errors import Problem
 from dimsolve.ir.graph import Node

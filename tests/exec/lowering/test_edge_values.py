@@ -185,6 +185,12 @@ def test_aminmax_has_a_gradient_where_torch_gives_it_one(values: str) -> None:
         equal(model, {"x": x.requires_grad_()})
 
 
+@pytest.mark.parametrize("dim", [-1, 0, (0, 1)])
+def test_rows_that_a_mask_picks_are_summed_up_as_exponentials(dim: Any) -> None:
+    inputs = {"x": normal(4, 4).requires_grad_(), "t": torch.tensor([True, False, True, True])}
+    equal(Called(lambda x, t: x[t].logsumexp(dim)), inputs)
+
+
 def test_an_extreme_of_a_norm_is_cut_and_elements_of_several_ranks_share_its_gradient() -> None:
     x = VALUES["ties"].clone().requires_grad_()
     for function in (
