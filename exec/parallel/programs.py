@@ -395,7 +395,9 @@ class Programs:
             raise refusal or MODULE_CALL()
         self._count(key)
         whole = self._whole(call)
-        return self._made(key, whole, modes, self.on_demand.names(whole.parts), refusal)
+        names = self.on_demand.names(whole.parts)
+        made: Entry = self._made(key, whole, modes, names, refusal)
+        return made
 
     def _is_traced_anew(self, entry: Entry, call: Call) -> bool:
         """Whether a call gives whole numbers of another width, which models take alike."""
