@@ -86,6 +86,13 @@ _AT_A_LINE = problems(
       not; a program computes every call alike
       hint: nn.TransformerEncoder(..., enable_nested_tensor=False), or of one that is made
       encoder.use_nested_tensor = False
+    packed-sequence: the model packs sequences of unequal lengths{at}
+      {code}pack_padded_sequence makes as many rows as the lengths tell, which only running does
+      hint: give the RNN the padded batch, and leave out what stands beyond an end by a mask:
+      torch.where(mask, out, 0); the last step of each row is out[rows, lengths - 1]
+    generator: the model draws from a torch.Generator of its own{at}
+      {code}a program draws from torch's default generator, whose seed every rank is given
+      hint: draw without generator=, after torch.manual_seed; or give what is drawn as an input
     flex-attention: the model calls flex_attention{at}
       {code}torch records its gradient on a GPU only, and does not know it on meta
       hint: trace the model on a GPU, or without gradients; scaled_dot_product_attention with a mask
@@ -180,6 +187,11 @@ def refused(error: Exception) -> DimsolveError:
         return packed_encoder(line)
     if _raised_in(error, "_validate_device"):
         return _refused("flex-attention", line)
+    said = text.partition("from user code")[0]
+    if "pack_padded_sequence" in said:
+        return _refused("packed-sequence", line)
+    if _GENERATOR.search(said):
+        return _refused("generator", line)
     code = "not-captured"
     if "convert all Tensors to FakeTensors" in text and "device='meta'" in text:
         code = "not-captured (on meta)"
@@ -193,6 +205,9 @@ GRADIENTS = frozenset({"torch.autograd.grad", "torch.autograd.backward", "torch.
 
 _GRADIENTS = re.compile(r"`torch\.autograd\.grad`|Tensor\.backward\(\)|torch/autograd/__init__\.py")
 
+
+_GENERATOR = re.compile(r"\btorch\._C\.Generator\b|Variable\(Generator\)")
+"""How torch tells a generator among what it does not take."""
 
 _OWN = re.compile(r"Developer debug context: raised exception (.+)")
 """What the model's own code raised, or a function of torch's that it calls."""

@@ -30,6 +30,7 @@ from torch._dynamo.variables import (
     UserFunctionVariable,
     higher_order_ops,
 )
+from torch._subclasses import fake_impls
 from torch.nn import functional
 from torch.nn.modules import batchnorm, transformer
 from torch.nn.utils import parametrizations
@@ -63,6 +64,7 @@ def read_through(model: Any = None) -> Iterator[None]:
         flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
         if hasattr(flex, "_warn_once"):  # it notes what it has warned of, as one keeps state
             stack.enter_context(patch.object(flex, "_warn_once", _unsaid))
+        stack.enter_context(patch.dict(fake_impls.FAST_OP_IMPLEMENTATIONS, _SHAPES))
         for (home, name), stand_in in stand_ins.items():
             stack.enter_context(patch.object(home, name, stand_in))
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
@@ -245,6 +247,19 @@ def _gaussian_nll_loss(
         var = var.unsqueeze(-1)
     each = input + target + var
     return each if reduction == "none" else each.sum()
+
+
+def _logsumexp(fake: Any, x: Any, dim: Any, keepdim: bool = False) -> Any:
+    """The shape of ``logsumexp``, of which torch asks whether there is anything to sum: of the rows
+    that a mask picks nobody knows.
+    """
+    with fake:
+        wide = x if x.is_floating_point() or x.is_complex() else x.to(torch.get_default_dtype())
+        return wide.sum(dim, keepdim)
+
+
+_SHAPES: dict[Any, Any] = {torch.ops.aten.logsumexp.default: _logsumexp}
+"""What tells the shapes of operators that are run without data."""
 
 
 @lru_cache(maxsize=1)

@@ -93,10 +93,14 @@ def _pair(name: str, compute: Callable[..., Tensor], back: Callable[..., tuple[A
     def forward(*given: Any) -> Tensor:
         ctx, tensor, *arguments = given
         ctx.arguments = arguments
+        if not is_compiling():
+            ctx.set_materialize_grads(False)  # where nothing comes back nothing is sent
         made: Tensor = pair.compute(tensor, *arguments)
         return made.view_as(made) if made is tensor else made
 
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
+        if gradient is None:
+            return None, *[None] * len(ctx.arguments)
         function, *arguments = back(*ctx.arguments)
         return _step_back(function, gradient, *arguments), *[None] * len(ctx.arguments)
 
@@ -153,6 +157,13 @@ class Begun:
 
 def _gathered_late(tensor: Tensor, begun: Begun, shard: Shard, *_: Any) -> Tensor:
     return join_parts(begun.rows(), shard)
+
+
+def _announced(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
+    """A tensor of the gathered shape, without its memory: the numbers come later."""
+    part = filled_up(torch.empty(tensor.shape, device="meta"), shard, end.size)
+    shape = join_parts(part.new_empty((end.size, *part.shape)), shard).shape
+    return tensor.new_empty_strided(shape, (0,) * len(shape))
 
 
 def _scattered(tensor: Tensor, shard: Shard, end: Communicator) -> Tensor:
@@ -213,9 +224,10 @@ ShareGradient: Pair = _pair("ShareGradient", _same, lambda end: (AllReduce, end,
 DivideGradient: Pair = _pair("DivideGradient", _same, lambda end: (Divide, end))
 Divide: Pair = _pair("Divide", _divided, lambda end: (DivideGradient, end))
 
-# S -> R, begun already or not; R -> S; P(sum) -> S; S(i) -> S(j)
+# S -> R, begun already, announced, or neither; R -> S; P(sum) -> S; S(i) -> S(j)
 Gather: Pair = _pair("Gather", _gathered, _back_of_gather)
 GatherBegun: Pair = _pair("GatherBegun", _gathered_late, lambda _, shard, end: (Slice, shard, end))
+GatherAnnounced: Pair = _pair("GatherAnnounced", _announced, lambda shard, end: (Slice, shard, end))
 Slice: Pair = _pair("Slice", _sliced, lambda shard, end: (Gather, shard, end, False))
 ReduceScatter: Pair = _pair(
     "ReduceScatter", _scattered, lambda shard, end: (Gather, shard, end, True)

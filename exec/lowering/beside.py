@@ -2,12 +2,22 @@
 
     loss, logits = model(x, y)          on one device the loss is computed from these logits
 
-    logits S(0) ──▶ loss                on a rank from its part of them; what the caller is handed
-         └─ all-gather ─▶ logits        was gathered, and no gradient of the loss comes by here
+    logits S(0) ──▶ beside ──▶ loss     on a rank from its part of them; what the caller is handed
+         └─ all-gather ─▶ logits        was gathered
 
-A hook on such an output does not see the gradient of the other one. That is said when it is
-registered; FSDP and DDP, which only notice by hooks of theirs when a backward pass begins, are not
-told.
+Whoever looks at the gradient of such an output (a hook, ``retain_grad``, ``torch.autograd.grad``)
+is to see that of the loss too. ``beside`` hands on the part, and knows what is handed out. In the
+backward pass it looks whether anybody looks, and only then gathers the part's gradient, and lets it
+go back by what is handed out:
+
+    nobody looks      gradient S(0) ──▶ the part                      nothing is sent
+    a hook is there   gradient S(0) ─ all-gather ─▶ logits ─▶ hook ─ slice ─▶ the part
+
+All ranks must look: the gradient is gathered from all. One that looks alone is told so.
+
+Where this cannot be (the output is made in a region that is run again, written to, or a rule's
+extreme), a hook says that it does not see the gradient. FSDP and DDP, which only notice by hooks of
+theirs when a backward pass begins, are neither told nor given anything.
 """
 
 from __future__ import annotations
@@ -15,14 +25,25 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
+import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.compiler import is_compiling
 from torch.utils._pytree import tree_leaves
 
 from dimsolve.ir.graph import Graph, Value
 from dimsolve.ir.types import TensorType
+from dimsolve.partition.layout import Layout, path
+from dimsolve.partition.placement import Partial, Reduction, Replicate, Shard
+
+from ..distributed.collectives import Gather
+from ..distributed.communicator import Communicator
+from ..distributed.meeting import meet
 
 Beside = tuple[int, str, str]
 """Of an output: its place among the leaves, its name, and an output that is computed from it."""
@@ -49,6 +70,92 @@ class Hooks(OrderedDict[int, Any]):
         super().__setitem__(key, hook)
 
 
+@dataclass(frozen=True)
+class Looks:
+    """What tells whether somebody looks at the gradient of an output. ``hooks``: those of the
+    tensor that is handed out, whether it lives or not.
+    """
+
+    name: str
+    hooks: OrderedDict[int, Any]
+    handed: ref[Tensor]
+
+    def at(self, ways: Sequence[Any]) -> bool:
+        """ways: to where gradients go from the part, and from what is handed out."""
+        if any(not _is_torchs(hook) for hook in self.hooks.values()):
+            return True
+        handed = self.handed()
+        if handed is not None and handed.retains_grad:
+            return True
+        part, out = (node for node, _ in ways)  # asked of by autograd.grad: it goes no further
+        executes = torch._C._will_engine_execute_node
+        return bool(executes(out)) and not executes(part)
+
+
+def _is_torchs(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith("torch.distributed")
+
+
+class _Beside(Function):
+    """(part, handed out) -> the part."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, _: Tensor, looks: Looks, cuts: Cuts) -> Tensor:
+        ctx.looks, ctx.cuts = looks, cuts
+        ctx.set_materialize_grads(False)
+        return part.view_as(part)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
+        if gradient is None or not ctx.looks.at(ctx.next_functions):
+            return gradient, None, None, None
+        gather: Any = Gather
+        for shard, end in ctx.cuts:
+            meet(end, f"the gradient of output '{ctx.looks.name}'")
+            recorded = torch.is_grad_enabled()
+            gradient = (gather.apply if recorded else gather.compute)(gradient, shard, end, False)
+        return None, gradient, None, None
+
+
+Cuts = Sequence[tuple[Shard, Communicator]]
+"""The cuts that are undone, in this order, each with its axis' end."""
+
+
+def beside_step(name: str, cuts: Cuts) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """Returns what an output goes through on its way to others. name: the output's."""
+
+    def beside(part: Tensor, handed: Tensor | None) -> Tensor:
+        if is_compiling() or handed is None or handed is part or not handed.requires_grad:
+            return part
+        if handed.grad_fn is None or not torch.is_grad_enabled():
+            return part
+        hooks: OrderedDict[int, Any] = OrderedDict()
+        handed._backward_hooks = hooks
+        handed.grad_fn._register_hook_dict(handed)  # as torch does with the first hook
+        made: Tensor = _Beside.apply(part, handed, Looks(name, hooks, ref(handed)), cuts)
+        return made
+
+    return beside
+
+
+def cuts_between(made: Layout, handed: Layout, ends: Sequence[Communicator]) -> Cuts | None:
+    """Returns how the gradient of a part becomes that of what is handed out; None where it is no
+    matter of gathering.
+    """
+    if not all(isinstance(p, Shard | Replicate) or p == Partial(Reduction.SUM) for p in made):
+        return None
+    start = tuple(each if isinstance(each, Shard) else Replicate() for each in made)
+    found: list[tuple[Shard, Communicator]] = []
+    for move in path(start, handed, tuple(end.size for end in ends)):
+        before, after = move.before[move.axis], move.after[move.axis]
+        if not isinstance(before, Shard) or not isinstance(after, Replicate):
+            return None
+        if not all(isinstance(n, int) for n in (before.blocks, before.of, before.unit)):
+            return None
+        found.append((before, ends[move.axis]))
+    return found
+
+
 def beside(graph: Graph, converted: Sequence[tuple[int, str]]) -> tuple[Beside, ...]:
     """Returns which of these outputs another output is computed from. converted: the places and
     names of outputs that are handed out otherwise than they are made.
@@ -56,12 +163,12 @@ def beside(graph: Graph, converted: Sequence[tuple[int, str]]) -> tuple[Beside, 
     return tuple(
         (place, name, other)
         for place, name in converted
-        if (other := _computed_from(graph, name)) is not None
+        if (other := computed_from(graph, name)) is not None
     )
 
 
-def _computed_from(graph: Graph, name: str) -> str | None:
-    """The first output that an output's gradient comes from; None where there is none."""
+def computed_from(graph: Graph, name: str) -> str | None:
+    """Returns the first output that an output's gradient comes from; None where there is none."""
     start = graph.outputs[name]
     if not _has_gradient(start):
         return None

@@ -27,6 +27,7 @@ from ..distributed.collectives import (
     DivideGradient,
     Exchange,
     Gather,
+    GatherAnnounced,
     GatherBegun,
     Insert,
     ReduceScatter,
@@ -37,7 +38,7 @@ from ..distributed.collectives import (
 )
 from ..distributed.communicator import Communicator
 from ..distributed.gradients import GradientBuckets, ShareGradientLater
-from ..distributed.sharding import filled_up
+from ..distributed.sharding import filled_up, join_parts
 
 Step: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -162,12 +163,29 @@ def end_gather_step(source: Shard, communicator: Communicator) -> Callable[..., 
     later: Callable[..., Tensor] = GatherBegun.apply
     at_once: Callable[..., Tensor] = Gather.apply
 
-    def all_gather(x: Tensor, begun: Begun | None) -> Tensor:
+    def all_gather(x: Tensor, begun: Begun | None, known: Tensor | None = None) -> Tensor:
         if begun is None:
             return at_once(x, source, communicator, False)
-        return later(x, begun, source, communicator)
+        if known is None:
+            return later(x, begun, source, communicator)
+        known.data = join_parts(begun.rows(), source)
+        return known
 
     return all_gather
+
+
+def known_gather_step(source: Shard, communicator: Communicator) -> Callable[..., Tensor | None]:
+    """Returns what makes a gathered tensor before its numbers are there, as others have to know it;
+    it has no memory yet. None where nobody can ask for its gradient.
+    """
+    announce: Callable[..., Tensor] = GatherAnnounced.apply
+
+    def known(x: Tensor, begun: Begun | None) -> Tensor | None:
+        if begun is None or not (x.requires_grad and torch.is_grad_enabled()):
+            return None
+        return announce(x, source, communicator)
+
+    return known
 
 
 def divide_gradient_step(communicator: Communicator) -> Step:

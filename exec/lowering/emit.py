@@ -229,6 +229,8 @@ class _Emission:
         if origin is not None and origin.kind == "share":
             self.imports.add("from dimsolve.exec.distributed.collectives import made_by_shards")
             return f"made_by_shards({value_text(step.args[0])}, {origin.label})"
+        if origin is not None and origin.kind == "beside":
+            return value_text(step.args[0])
         if step.op == "call_method":
             return self._method(step, str(step.target))
         return self._function(step, step.target)

@@ -54,7 +54,7 @@ from ..calls import Arguments, resolve
 from ..distributed.communicator import Communicator
 from ..distributed.sharding import slice_part
 from ..modes import is_switch
-from .beside import beside
+from .beside import beside, computed_from
 from .blocks import gather_in_blocks, use_in_graphs_dtype
 from .calls import (
     Draws,
@@ -149,6 +149,7 @@ class _Lowering:
         self.memory = aliases_of(self.graph)
         self.copied: list[tuple[fx.Node, InputPlan]] = []
         self.converted: dict[fx.Node, str] = {}
+        self.told: set[fx.Node] = set()
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -162,10 +163,13 @@ class _Lowering:
             checkpoints.begin()
             self._node(node)
             checkpoints.end(around.get(node.id))
+            if node.id not in around:
+                self._beside(node)
         self._write_back()
         absent = self._output()
         leaves = enumerate(tree_leaves(self.fx.output_node().args[0]))
-        converted = [(n, self.converted[leaf]) for n, leaf in leaves if leaf in self.converted]
+        untold = self.converted.keys() - self.told
+        converted = [(n, self.converted[leaf]) for n, leaf in leaves if leaf in untold]
         gathers = gather_in_blocks(self.setting)
         use_in_graphs_dtype(self.setting)
         checkpoints.take_out()
@@ -226,6 +230,20 @@ class _Lowering:
         self._switch(False)
         self.fx.output(result)
         return tuple(absent)
+
+    def _beside(self, node: Node) -> None:
+        """Lets who looks at the gradients of what is handed out see those of other outputs that are
+        computed from it: its users take it from a step that knows what is handed out.
+        """
+        entries = {self.graph.outputs[entry.name].name: entry for entry in self.plan.outputs}
+        for value in node.outputs:
+            entry = entries.get(value.name)
+            if entry is None or not self.values.recorded or self._is_written(value):
+                continue
+            if computed_from(self.graph, entry.name) is not None:
+                handed = self.values.beside(value.name, entry)
+                if handed is not None:
+                    self.told.add(handed)
 
     def _without_objects(self, tree: Argument, place: Place) -> Argument:
         """What is handed out, without what is found elsewhere when it is put together: the caller's

@@ -45,9 +45,10 @@ class Origin:
 
     kind: a slot's, ``operator``, ``part`` (one of several results), ``conversion``, ``conversions``
     (several in one collective), ``begun`` (of a conversion), ``block`` (of gathers), ``share`` (of
-    a gradient), ``region`` or ``size``. label: the node, the conversion, the axis, the region, or
-    the symbol. move: the conversion's axis, its placements before and after, and whether its
-    gradient is shared. recorded: whether it has a gradient. region: what is called, of a region.
+    a gradient), ``beside`` (an output on its way to another one), ``region`` or ``size``. label:
+    the node, the conversion, the axis, the output, the region, or the symbol. move: the
+    conversion's axis, its placements before and after, and whether its gradient is shared.
+    recorded: whether it has a gradient. region: what is called, of a region.
     block: the parameters that a ``block`` gathers.
     """
 

@@ -36,10 +36,12 @@ from dimsolve.solver.algebra.poly import Dim, Poly
 
 from ..distributed.communicator import Communicator
 from ..distributed.gradients import GradientBuckets
+from .beside import beside_step, cuts_between
 from .conversions import (
     begin_gather_step,
     divide_gradient_step,
     end_gather_step,
+    known_gather_step,
     lengths_in,
     share_gradient_later_step,
     step,
@@ -233,17 +235,11 @@ class Values:
         """
         if entry is None:
             return self.source(name)
-        how = self._setting.returned(entry.name)
+        how, placing = self._setting.returned(entry.name), self._setting.returned.as_placed
         if how == "none" and not always:
             return None
-        made, placing = self._setting.layout(entry.placements), self._setting.returned.as_placed
         placed = how == "placed" and placing is not None
-        target = tuple(
-            (placement if isinstance(placement, Shard) and _as_dtensor(placement) else Replicate())
-            if placed
-            else self._rows(entry.name, number, placement)
-            for number, placement in enumerate(made)
-        )
+        made, target = self._handed(entry, placed)
         if not any(isinstance(placement, Shard) for placement in target):
             return self.source(entry.source)
         if name not in self._returned:
@@ -252,6 +248,46 @@ class Values:
                 part = self._setting.fx.call_function(placing(target), (part,))
             self._returned[name] = part
         return self._returned[name]
+
+    def _handed(self, entry: OutputPlan, placed: bool) -> tuple[Layout, Layout]:
+        """How an output is made, and how it is handed out."""
+        made = self._setting.layout(entry.placements)
+        target = tuple(
+            (placement if isinstance(placement, Shard) and _as_dtensor(placement) else Replicate())
+            if placed
+            else self._rows(entry.name, number, placement)
+            for number, placement in enumerate(made)
+        )
+        return made, target
+
+    def beside(self, name: str, entry: OutputPlan) -> fx.Node | None:
+        """Lets an output's users take it, and what is made of it on the way to what is handed out,
+        from steps that know what is handed out. Returns that; None where it is not known so.
+        """
+        if self._setting.returned(entry.name) != "whole":
+            return None
+        made, target = self._handed(entry, False)
+        ends = [
+            labelled(self._setting.communicators[axis], entry.name)
+            for axis in self._setting.plan.mesh
+        ]
+        places = [(name, made)]
+        if not any(isinstance(placement, Shard) for placement in target):
+            source = entry.source
+            while (conversion := self._conversions.get(source)) is not None:
+                places.append((source, self._setting.layout(conversion.after)))
+                source = conversion.source
+        cuts = [cuts_between(layout, target, ends) for _, layout in places]
+        handed: fx.Node | None = None if None in cuts else self.returned(name, entry)
+        if handed is None or handed is self.env[name]:
+            return None
+        for (place, _), undone in zip(places, cuts, strict=True):
+            if undone is not None and self.env[place] is not handed:
+                step = beside_step(entry.name, undone)
+                known = self._setting.fx.call_function(step, (self.env[place], handed))
+                known.meta["origin"] = Origin("beside", entry.name)
+                self.env[place] = known
+        return handed
 
     def _rows(self, name: str, number: int, made: Placement) -> Placement:
         """Returns how an output lies for callers that give parts of a batch along this axis: in the
@@ -361,6 +397,9 @@ def overlap(setting: Setting, *, gather: bool = True) -> None:
 
     gather: whether results may be gathered late too.
     """
+    for node in reversed(setting.fx.nodes):
+        if _is_beside(node) and not node.users:
+            setting.fx.erase_node(node)
     _sum_gradients_later(setting)
     if gather and not any(_writes(node) for node in setting.fx.nodes):
         _gather_results_later(setting)
@@ -388,7 +427,10 @@ def _gather_results_later(setting: Setting) -> None:
     places = {node: place for place, node in enumerate(steps)}
     for node in steps:
         move, origin = _move(node), origin_of(node)
-        if move is None or origin is None or list(node.users) != [output]:
+        if move is None or origin is None:
+            continue
+        users = [user for user in node.users if user is not output]
+        if output not in node.users or not all(map(_is_beside, users)):
             continue
         axis, source, target, shared = move
         given: Any = node.args[0]
@@ -401,12 +443,25 @@ def _gather_results_later(setting: Setting) -> None:
             begun.meta["origin"] = Origin("begun", origin.label)
             node.target = end_gather_step(source, end)
             node.kwargs = {"begun": begun}
+            if users:
+                with setting.fx.inserting_after(begun):
+                    known = setting.fx.call_function(known_gather_step(source, end), (given, begun))
+                known.meta["origin"] = Origin("begun", origin.label)
+                node.kwargs = {"begun": begun, "known": known}
+                for user in users:
+                    user.replace_input_with(node, known)
             output.prepend(node)
 
 
 def _move(step: fx.Node) -> tuple[str, object, object, bool] | None:
     origin = origin_of(step)
     return None if origin is None else origin.move
+
+
+def _is_beside(step: fx.Node) -> bool:
+    """Whether a step only tells what is handed out of what is computed from it."""
+    origin = origin_of(step)
+    return origin is not None and origin.kind == "beside"
 
 
 def _is_work(step: fx.Node) -> bool:

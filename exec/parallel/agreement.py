@@ -120,6 +120,14 @@ _DIFFER = Problem(
     "the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
     "start all ranks with the same model, plan and arguments",
 )
+_SEARCHED = Problem(
+    AgreementError,
+    "searches-differ",
+    "{title}",
+    "the {key} of rank {rank} is {value}, that of rank {other} is {others}{where}",
+    "a search that the clock ends may find another plan on each rank: search once, and give all "
+    "ranks the text of plan.to_json(): Plan.from_json(text).for_graph(graph)",
+)
 _OTHER_WEIGHTS = Problem(
     AgreementError,
     "weights-differ",
@@ -273,7 +281,8 @@ class Agreement:
             for key in ("mesh", "world", "version", "graph", "plan", "inputs argument"):
                 if other[key] != first[key]:
                     where = self._where(key, rank) if key in WITH_LINES else ""
-                    raise _DIFFER(
+                    searched = key == "plan" and self.plan.search is not None
+                    raise (_SEARCHED if searched else _DIFFER)(
                         title=_WORDS[key],
                         key=key,
                         rank=self.ranks[0],

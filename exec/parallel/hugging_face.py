@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from math import prod
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import Embedding
 from torch.overrides import TorchFunctionMode
 
 from dimsolve.ir.errors import Problem
@@ -211,6 +213,59 @@ def _finding(name: str) -> Callable[[Any], Method]:
     return make
 
 
+_CHANGES = Problem(
+    LoweringError,
+    "changes-model",
+    "{name} of a part changes nothing that its program runs",
+    "the program is what was traced, of modules as they were then",
+    "call it on the model, then trace, plan and parallelize the model again{more}",
+)
+_WHOLE_WEIGHTS = "; weights that the part has trained: model.load_state_dict of whole ones"
+
+
+def _refusing(name: str) -> Callable[[Any], Method]:
+    """Returns what makes a method that is refused, for it would change modules."""
+
+    def make(kind: Any) -> Method:
+        @wraps(getattr(kind, name))
+        def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+            raise _CHANGES(name=name, more=_WHOLE_WEIGHTS if name in _OF_WEIGHTS else "")
+
+        return refuse
+
+    return make
+
+
+_OF_WEIGHTS = frozenset({"resize_token_embeddings", "merge_and_unload", "merge_adapter", "unload"})
+_CHANGING = (
+    *("resize_token_embeddings", "resize_position_embeddings", "init_weights", "dequantize"),
+    *("gradient_checkpointing_enable", "gradient_checkpointing_disable"),
+    *("enable_input_require_grads", "set_attn_implementation"),
+    *("add_adapter", "load_adapter", "set_adapter", "delete_adapter", "enable_adapters"),
+    *("disable_adapters", "merge_adapter", "unmerge_adapter", "merge_and_unload", "unload"),
+)
+"""Methods of transformers' and peft's models that change modules, or which of them are called."""
+
+
+def _counting(kind: Any) -> Method:
+    """Returns the model's ``num_parameters`` for a part: of the wholes, as on one device."""
+
+    @wraps(kind.num_parameters)
+    def num_parameters(
+        self: Any, only_trainable: bool = False, exclude_embeddings: bool = False
+    ) -> int:
+        model = getattr(self._programs.on_demand, "model", None) if exclude_embeddings else None
+        modules = () if model is None else model.named_modules()
+        tables = {f"{path}.weight" for path, each in modules if isinstance(each, Embedding)}
+        return sum(
+            prod(self.held(name).whole_shape(tuple(parameter.shape)))
+            for name, parameter in self.named_parameters()
+            if name not in tables and (parameter.requires_grad or not only_trainable)
+        )
+
+    return num_parameters
+
+
 def _is_of_peft(kind: Any) -> bool:
     """Whether a class is one of peft's, which asks the modules of a model which weights to write:
     the model that the part keeps, without bytes.
@@ -227,11 +282,14 @@ _METHODS = (
     ("_reorder_cache", "generate", _reordering),
     *((name, name, _finding(name)) for name in _FINDING),
     ("save_pretrained", "save_pretrained", _saving),
+    ("num_parameters", "num_parameters", _counting),
+    *((name, name, _refusing(name)) for name in _CHANGING),
 )
 """What a part has, of classes that have what, and what makes it."""
 
 
 def methods_of(kind: Any) -> dict[str, Any]:
     """Returns the methods that a part has in place of its model's, for a class of models."""
-    found = [each for each in _METHODS if callable(getattr(kind, each[1], None))]
+    theirs = {base.__module__.partition(".")[0] for base in kind.__mro__} & {"transformers", "peft"}
+    found = [each for each in _METHODS if theirs and callable(getattr(kind, each[1], None))]
     return {name: make(kind) for name, _, make in found}

@@ -18,6 +18,7 @@ from inspect import signature
 from typing import Any, TypeAlias
 
 from torch import Tensor
+from torch.compiler import disable
 
 from dimsolve.ir.errors import DimsolveError, Problem
 from dimsolve.ir.graph import Place
@@ -394,7 +395,9 @@ class Programs:
             raise refusal or MODULE_CALL()
         self._count(key)
         whole = self._whole(call)
-        return self._made(key, whole, modes, self.on_demand.names(whole.parts), refusal)
+        names = self.on_demand.names(whole.parts)
+        made: Entry = self._made(key, whole, modes, names, refusal)
+        return made
 
     def _is_traced_anew(self, entry: Entry, call: Call) -> bool:
         """Whether a call gives whole numbers of another width, which models take alike."""
@@ -410,6 +413,7 @@ class Programs:
         assert self.on_demand is not None
         return Call(self.forward, *self.on_demand.whole(call.args, call.kwargs, call.parts))
 
+    @disable  # a model is not traced while its part is compiled
     def _made(
         self,
         key: Any,

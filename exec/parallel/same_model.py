@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from dimsolve.ir.errors import Problem
 from dimsolve.ir.graph import Node
@@ -306,6 +307,16 @@ class PartModule(torch.nn.Module):
             more = "; part.save_pretrained(folder) writes adapters of peft" if of_peft else ""
             error = _METHOD(name=self.path, kind=self.kind, attribute=name, more=more)
             raise error from None
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *settings: Any
+    ) -> None:
+        """As torch: a state of a batch norm that has no count keeps the count that there is."""
+        held, key = self._buffers.get("num_batches_tracked"), f"{prefix}num_batches_tracked"
+        old = (local_metadata.get("version") or 0) < 2
+        if old and held is not None and isinstance(self.of(), _NormBase):
+            state_dict.setdefault(key, held.detach())
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *settings)
 
     def apply(self, fn: Callable[[torch.nn.Module], None]) -> Self:
         """Raises LoweringError: it would find modules of no class that it knows."""

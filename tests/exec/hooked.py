@@ -88,3 +88,37 @@ def another_model_on_one() -> str:
     except ds.DimsolveError as error:
         return f"{type(error).__name__}: {error}"
     return "nothing"
+
+
+class Classified(nn.Module):
+    """A loss, and the logits that it is computed from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 6)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits = self.head(x)
+        return {"loss": nn.functional.cross_entropy(logits, y), "logits": logits}
+
+
+def logits_looked_at() -> tuple[float, str]:
+    """How far what a hook on logits sees is off, and what is raised where rank 0 looks alone."""
+    torch.manual_seed(0)
+    model, x, y = Classified(), torch.randn(8, 4), torch.randint(0, 6, (8,))
+    graph = ds.trace(model, args=(x, y), dynamic={"x": {0: "batch"}, "y": {0: "batch"}})
+    part = ds.parallelize(model, ds.plan(graph, {"dp": 2}))
+    seen: list[torch.Tensor] = []
+    for module in (model, part):
+        found = module(x, y)
+        found["logits"].register_hook(lambda g: seen.append(g))
+        found["loss"].backward()
+    gap = float((seen[0] - seen[1]).abs().max())
+    found = part(x, y)
+    if dist.get_rank() == 0:
+        found["logits"].retain_grad()
+    try:
+        found["loss"].backward()
+    except ds.DimsolveError as error:
+        return gap, f"{type(error).__name__}: {error}"
+    return gap, "nothing"

@@ -207,3 +207,49 @@ def test_what_a_function_says_of_its_arguments_is_the_reason() -> None:
         "RuntimeError: Expected tensor for argument #1 'indices' to have one of the following "
         "scalar types: Long, Int; but got torch.float32 instead"
     )
+
+
+class Packs(nn.Module):
+    """An LSTM over a packed batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
+
+
+class Draws(nn.Module):
+    """Noise from a generator of its own, made once or in every call."""
+
+    def __init__(self, *, once: bool) -> None:
+        super().__init__()
+        self.once = torch.Generator() if once else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.once is not None:
+            return x + torch.randn(x.shape, generator=self.once)
+        return x + torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_packed_sequence_is_refused_in_words() -> None:
+    lines = str(refusal(Packs(), (torch.zeros(2, 3, 4), torch.tensor([3, 2])))).splitlines()
+    assert lines[0].startswith(f"the model packs sequences of unequal lengths at {LINE}:")
+    assert lines[2:] == [
+        "  pack_padded_sequence makes as many rows as the lengths tell, which only running does",
+        "  hint: give the RNN the padded batch, and leave out what stands beyond an end by a mask: "
+        "torch.where(mask, out, 0); the last step of each row is out[rows, lengths - 1]",
+    ]
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_generator_of_the_models_own_is_refused_in_words(once: bool) -> None:
+    lines = str(refusal(Draws(once=once), (torch.zeros(2, 3),))).splitlines()
+    assert lines[0].startswith(f"the model draws from a torch.Generator of its own at {LINE}:")
+    assert lines[2:] == [
+        "  a program draws from torch's default generator, whose seed every rank is given",
+        "  hint: draw without generator=, after torch.manual_seed; or give what is drawn as an "
+        "input",
+    ]

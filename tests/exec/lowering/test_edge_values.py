@@ -141,7 +141,6 @@ def test_norms_of_any_order_and_their_gradients(order: float, values: str) -> No
         lambda x: x.amin(0, keepdim=True),
         lambda x: torch.amax(x),
         lambda x: x.max(0).values,
-        lambda x: x.aminmax(dim=0).max,
         lambda x: x.logsumexp(0),
         lambda x: x.var(0),
         lambda x: x.var(),
@@ -167,6 +166,29 @@ def test_norms_of_any_order_and_their_gradients(order: float, values: str) -> No
 def test_extremes_and_spreads_and_their_gradients(function: Any, values: str) -> None:
     x = VALUES[values].clone().requires_grad_()
     equal(Called(function), {"x": x})
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_aminmax_has_a_gradient_where_torch_gives_it_one(values: str) -> None:
+    """torch 2.10 has none, and a part says so in torch's words."""
+    model, x = Called(lambda x: x.aminmax(dim=0).max), VALUES[values].clone()
+    equal(model, {"x": x})
+    try:
+        once(model, {"x": x.clone().requires_grad_()})
+    except RuntimeError as error:
+        assert "aminmax is not implemented" in str(error)
+        plan = simulated.plan_of(model, {"x": x}, {"x": {0: "n"}}, {"dp": 2}, "data")
+        given = {"x": x.clone().requires_grad_()}
+        with pytest.raises(RankError, match="aminmax is not implemented"):
+            simulated.parts(model, plan, {"dp": 2}, lambda part: once(part, given))
+    else:
+        equal(model, {"x": x.requires_grad_()})
+
+
+@pytest.mark.parametrize("dim", [-1, 0, (0, 1)])
+def test_rows_that_a_mask_picks_are_summed_up_as_exponentials(dim: Any) -> None:
+    inputs = {"x": normal(4, 4).requires_grad_(), "t": torch.tensor([True, False, True, True])}
+    equal(Called(lambda x, t: x[t].logsumexp(dim)), inputs)
 
 
 def test_an_extreme_of_a_norm_is_cut_and_elements_of_several_ranks_share_its_gradient() -> None:

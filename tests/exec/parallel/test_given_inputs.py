@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from math import prod
@@ -12,7 +13,7 @@ import torch
 
 import dimsolve as ds
 from dimsolve.exec.distributed.simulated import Member, SimulatedWorld
-from dimsolve.exec.parallel.agreement import Agreement
+from dimsolve.exec.parallel.agreement import Agreement, AgreementError
 from dimsolve.exec.parallel.given_inputs import GivenInputs, lower_for
 from dimsolve.exec.parallel.mesh import RankMesh
 from dimsolve.exec.parallel.parallelize import ParallelModule
@@ -325,6 +326,42 @@ def test_ranks_along_an_axis_that_the_plan_has_not_are_not_compared() -> None:
             f"  labels on rank {other} is not what it is on rank {first}\n"
             f"{WHOLE}"
         )
+
+
+class Other(Agreement):
+    """One of two ranks; the other one has another plan."""
+
+    alone = False
+
+    def _identity(self) -> dict[str, str]:
+        keys = ("mesh", "world", "version", "graph", "plan", "inputs argument")
+        return dict.fromkeys(keys, "one")
+
+    def _exchange(self, question: str, text: str) -> dict[int, str]:
+        said = json.loads(text)
+        other = {**said, "plan": "another"} if isinstance(said, dict) else said
+        return {0: text, 1: json.dumps(other)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "hint"),
+    [
+        ("tensor", "start all ranks with the same model, plan and arguments"),
+        (
+            "auto",
+            "a search that the clock ends may find another plan on each rank: search once, and "
+            "give all ranks the text of plan.to_json(): Plan.from_json(text).for_graph(graph)",
+        ),
+    ],
+)
+def test_ranks_that_search_for_themselves_are_told_to_search_once(policy: Any, hint: str) -> None:
+    graph = ds.trace(torch.nn.Linear(4, 4), args=(torch.ones(2, 4),))
+    more: Any = {"machine": "a100"} if policy == "auto" else {}
+    agreement = Other(ds.plan(graph, {"tp": 2}, policy, **more), None)
+    agreement.ranks = [0, 1]
+    with pytest.raises(AgreementError) as caught:
+        agreement.agree_on_plan()
+    assert str(caught.value).endswith(f"\n  hint: {hint}")
 
 
 def test_a_late_rank_is_waited_for_and_an_absent_one_is_named() -> None:

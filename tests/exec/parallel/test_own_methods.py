@@ -76,17 +76,22 @@ def on_ranks(work: Callable[[Any], Any], mesh: dict[str, int]) -> tuple[Any, Any
     model.up.weight._no_decay = True  # type: ignore[attr-defined]  # as Mamba marks its own
     x = torch.randn(8, 6, dtype=torch.float64)
     plan = ds.plan(ds.trace(model, kwargs={"x": x}, dynamic={"x": {0: "batch"}}), mesh)
+    on_part = on_parts(work, model, plan, mesh)
+    return work(model), on_part
+
+
+def on_parts(work: Callable[[Any], Any], model: nn.Module, plan: Any, mesh: dict[str, int]) -> Any:
+    """What work gives on rank 0."""
 
     def program(member: Member) -> Any:
         ends = RankMesh({axis: member[axis] for axis in mesh}, torch.device("cpu"))
         given = GivenInputs.of(plan, ends.communicators, "whole")
         lowered, agreement = lower_for(plan, ends, given), Agreement(plan, None)
-        make = class_of(Autoencoder)
+        make = class_of(type(model))
         on_demand = OnDemand(model, plan, given)
         return work(make(model, plan, lowered, ends, agreement, given, on_demand))
 
-    on_part = SimulatedWorld[Any](mesh).run(program)[0]
-    return work(model), on_part
+    return SimulatedWorld[Any](mesh).run(program)[0]
 
 
 X = torch.randn(8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -141,3 +146,43 @@ def test_a_method_that_computes_with_a_part_is_refused(
 def test_a_method_of_what_every_rank_has_is_not_refused() -> None:
     one, part = on_ranks(lambda m: [m.penalty().detach(), m.total(X).detach()], {"dp": 2})
     torch.testing.assert_close(part, one)
+
+
+def test_methods_of_transformers_count_wholes_and_refuse_to_change_modules() -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 16, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads))
+    model.model.norm.weight.requires_grad_(False)
+    ids = torch.ones(2, 4, dtype=torch.int64)
+    plan = ds.plan(ds.trace(model, kwargs={"input_ids": ids}), {"tp": 2}, "tensor")
+
+    def counts(model: Any) -> list[int]:
+        settings: list[dict[str, bool]] = [{}, {"only_trainable": True}]
+        settings += [{**each, "exclude_embeddings": True} for each in settings]
+        return [model.num_parameters(**each) for each in settings]
+
+    def refused(part: Any) -> tuple[list[int], str, str]:
+        words = []
+        for method in (
+            lambda: part.resize_token_embeddings(20),
+            lambda: part.gradient_checkpointing_enable(),
+        ):
+            with pytest.raises(LoweringError) as caught:
+                method()
+            words.append(str(caught.value))
+        return counts(part), words[0], words[1]
+
+    found, resized, checkpointed = on_parts(refused, model, plan, {"tp": 2})
+    assert found == counts(model)
+    assert resized == (
+        "resize_token_embeddings of a part changes nothing that its program runs\n"
+        "  the program is what was traced, of modules as they were then\n"
+        "  hint: call it on the model, then trace, plan and parallelize the model again; weights "
+        "that the part has trained: model.load_state_dict of whole ones"
+    )
+    assert checkpointed == (
+        "gradient_checkpointing_enable of a part changes nothing that its program runs\n"
+        "  the program is what was traced, of modules as they were then\n"
+        "  hint: call it on the model, then trace, plan and parallelize the model again"
+    )

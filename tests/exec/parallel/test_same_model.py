@@ -14,7 +14,7 @@ import dimsolve as ds
 from dimsolve.exec.lowering.setting import LoweringError
 from dimsolve.exec.parallel.call_inputs import CallError
 from tests.exec import hooked
-from tests.oracles.ranks import world
+from tests.oracles.ranks import Ranks, world
 
 HINT = "\n  hint: plan the model that runs: dimsolve.plan(dimsolve.trace(model, ...), mesh)"
 
@@ -141,6 +141,23 @@ def test_hooks_of_a_part_are_called_as_a_models() -> None:
 def test_hooks_that_change_what_comes_and_goes() -> None:
     for difference in world(2).run(hooked.changing):
         assert difference < 1e-6
+
+
+def test_a_hook_on_logits_sees_the_loss_on_all_ranks_or_is_refused_on_one() -> None:
+    ranks = Ranks(2)
+    try:
+        (gap, first), (_, other) = ranks.run(hooked.logits_looked_at)
+    finally:
+        ranks.close()
+    assert gap < 1e-7
+    reason, hint = (
+        "rank 0 asks for the gradient of output 'logits', and other ranks do not\n"
+        "  it is gathered from all ranks, and rank 1 waits in the all-reduce of float32 (30,) "
+        "along dp for the gradients\n",
+        "  hint: register the hook, call retain_grad or ask autograd.grad for it on every rank",
+    )
+    assert first == f"DimsolveError: {reason}{hint}"
+    assert other.startswith(f"RankFailure: rank 0 failed\n  {reason}{hint}")
 
 
 REGISTER: list[Callable[[nn.Module], object]] = [
