@@ -30,7 +30,8 @@ from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.operators import canonical, is_pointwise
 from dimsolve.solver.operators.paths import IN_PLACE, canonical_path
 
-from . import averages, groups, lookup, losses, normalization, reductions, rows, triangles
+from . import averages, groups, lookup, losses, normalization, otherwise, reductions, rows
+from . import scattering, triangles
 from .rule import TransformRule
 
 RuleSet = Callable[[Declaration], tuple[TransformRule, ...]]
@@ -67,6 +68,17 @@ _OWN: dict[str, RuleSet] = {
     "torch.dist": partial(_extremes_only, reductions.dist_parts, ()),
     "torch.argmax": partial(reductions.spread_rules, reductions.argmax_parts, reductions.PLACE),
     "torch.argmin": partial(reductions.spread_rules, reductions.argmin_parts, reductions.PLACE),
+    "torch.linalg.matrix_norm": partial(_extremes_only, reductions.matrix_norm_parts, ()),
+    "torch.any": otherwise.bool_rules,
+    "torch.all": otherwise.bool_rules,
+    "torch.isin": otherwise.bool_rules,
+    "torch.nn.functional.kl_div": otherwise.summed_rules,
+    "torch.triangular_solve": otherwise.column_rules,
+    "torch.linalg.solve_ex": otherwise.column_rules,
+    "torch.scatter_reduce": partial(
+        scattering.scatter_rules, scattering.scatter_extreme_parts
+    ),
+    "torch.index_reduce": partial(scattering.scatter_rules, scattering.index_extreme_parts),
     "torch.tril": partial(triangles.triangle_rules, triangles.tril_parts),
     "torch.triu": partial(triangles.triangle_rules, triangles.triu_parts),
     **{f"torch.{name}": partial(rows.row_rules, local) for name, local in rows.LOCAL.items()},
