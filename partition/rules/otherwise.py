@@ -1,9 +1,9 @@
 """Names that the marks keep whole, and whose parts are joined all the same, in another way than the
 annotation has one word for.
 
-    kl_div(x, y, "batchmean")     a+ b^, a+ b^ -> ()                 b cut: P(sum), where a is P(avg)
-    solve_ex(A, B)                n^ n^, n^ k^ -> n^ k^, ()          k cut: columns, and the same info
-    any(x, 1)                     a b+ -> a                          of nothing, False changes nothing
+    kl_div(x, y, "batchmean")   a+ b^, a+ b^ -> ()          b cut: P(sum), where a is P(avg)
+    solve_ex(A, B)              n^ n^, n^ k^ -> n^ k^, ()   k cut: columns, and the same info
+    any(x, 1)                   a b+ -> a                   of nothing, False changes nothing
 
 A rank runs torch's own function.
 """
@@ -15,7 +15,7 @@ from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import identifiers_of
 
-from ..placement import Placement, Replicate, Shard
+from ..placement import Replicate, Shard
 from .rule import TransformRule
 
 
@@ -25,23 +25,34 @@ def summed_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     names = tuple(name for name, each in found if each.mark is Mark.FROZEN)
     if declaration.reduction != "avg" or not names:
         return ()
-    return (
-        TransformRule(split=names, outputs=("P(sum)",), sends=(), parts="any", placed=False),
-    )
+    return (TransformRule(split=names, outputs=("P(sum)",), sends=(), parts="any", placed=False),)
 
 
 def column_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of right sides, which are solved one by one, beside results without them."""
-    annotation = read_annotation(declaration.annotation)
-    rows = [_frozen(row) for row in annotation.outputs]
-    names = [name for name in rows[0] if not any(name in row for row in rows[1:]) and name == "k"]
-    if not names:
-        return ()
-    outputs: list[Placement] = [Shard(rows[0][names[0]]), *(Replicate() for _ in rows[1:])]
-    return (
+    return _beside(declaration, ("k",))
+
+
+def result_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rules of a result beside which the others are empty."""
+    first, *others = read_annotation(declaration.annotation).outputs
+    empty = all(str(row) == "0" for row in others)
+    return _beside(declaration, tuple(_frozen(first))) if empty else ()
+
+
+def _beside(declaration: Declaration, names: tuple[str, ...]) -> tuple[TransformRule, ...]:
+    """A rule for each identifier of the first result; the other results are the same everywhere."""
+    first, *others = (_frozen(row) for row in read_annotation(declaration.annotation).outputs)
+    return tuple(
         TransformRule(
-            split=names[0], outputs=tuple(outputs), sends=(), parts="any", placed=False
-        ),
+            split=name,
+            outputs=(Shard(first[name]), *(Replicate() for _ in others)),
+            sends=(),
+            parts="any",
+            placed=False,
+        )
+        for name in names
+        if name in first and not any(name in row for row in others)
     )
 
 
@@ -55,6 +66,13 @@ def _frozen(row: Operand) -> dict[str, int]:
         and isinstance(dim.atoms[0], Identifier)
         and dim.atoms[0].mark is Mark.FROZEN
     }
+
+
+def product_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule of what products are summed over: torch refuses sums of nothing."""
+    found = identifiers_of(read_annotation(declaration.annotation)).items()
+    names = tuple(name for name, each in found if each.mark is Mark.SUM)
+    return (TransformRule(split=names, sends=(), parts="unequal", placed=False),)
 
 
 def bool_rules(declaration: Declaration) -> tuple[TransformRule, ...]:

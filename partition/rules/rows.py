@@ -1,6 +1,8 @@
-"""Recurrent layers over no rows: torch refuses them, or ends the process.
+"""What torch refuses of no rows, or ends the process: a row of zeros runs, and is left out.
 
-    gru(x, h, weights, ...)     x (5, 0, 4), h (1, 0, 3)     a row of zeros runs, and is left out
+    gru(x, h, weights, ...)     x (5, 0, 4), h (1, 0, 3)     recurrent layers
+    fft(x, dim=1)               x (0, 8)                     transforms along other dimensions
+    ctc_loss(x, y, n, m)        x (9, 0, 6), y (0, 3)        0, and of a mean no share
 
 The result depends on all that is given, so that a rank without rows takes part in the sums of
 gradients: its own are zeros.
@@ -9,10 +11,17 @@ gradients: its own are zeros.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from dimsolve.ir.annotation import Mark
 from dimsolve.ir.operator import Declaration
+from dimsolve.ir.read_annotation import read_annotation
+from dimsolve.solver.layout import identifiers_of
+from dimsolve.solver.operators.paths import read_paths
 
+from .averages import COUNT, total
+from .nothing import alone
 from .rule import Part, TransformRule
 
 
@@ -49,7 +58,96 @@ def _with_a_row(tensor: Any, dim: int) -> Any:
     return pad(tensor, [0, 0] * (tensor.dim() - 1 - dim) + [0, 1])
 
 
+def alone_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule over what has a dimension of its own, the same in input and output."""
+    annotation = read_annotation(declaration.annotation)
+    pairs = zip(alone(annotation.inputs[0]), alone(annotation.outputs[0]), strict=False)
+    free = {n for n, each in identifiers_of(annotation).items() if each.mark is Mark.NONE}
+    names = tuple(name for name, made in pairs if name == made and name in free)
+    if not names or len(annotation.inputs) > 1:
+        return ()
+    return (
+        TransformRule(
+            split=names, local=local, sends=(), parts="any", placed=False, only_unequal=True
+        ),
+    )
+
+
+def _of_one_more(path: str) -> Callable[..., Any]:
+    """Returns what a rank calls in place of a function of one tensor."""
+    home, _, name = path.rpartition(".")
+
+    def local(part: Part, input: Any, *more: Any, **settings: Any) -> Any:
+        function, whole = getattr(import_module(home), name), input
+        without = [dim for dim, length in enumerate(input.shape) if not length]
+        for dim in without:
+            whole = _with_a_row(whole, dim)
+        found = function(whole, *more, **settings)
+        for dim in without:
+            found = found.narrow(dim, 0, 0)
+        return found
+
+    local.__name__ = local.__qualname__ = f"{name}_parts"
+    local.__doc__ = f"Returns {path} of what this rank has, which may be nothing."
+    return local
+
+
+def ctc_loss_parts(
+    part: Part,
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Any:
+    """Returns the losses of this rank's rows, their sum, or their share of the mean."""
+    from torch.nn.functional import ctc_loss, pad
+
+    own, lengths = targets.shape[0], (input_lengths, target_lengths)
+    if not own:
+        log_probs, targets = _with_a_row(log_probs, 1), _with_a_row(targets, 0)
+        lengths = pad(input_lengths, (0, 1), value=log_probs.shape[0]), pad(target_lengths, (0, 1))
+    found = ctc_loss(log_probs, targets, *lengths, blank, reduction, zero_infinity)
+    if reduction == "none":
+        return found.narrow(0, 0, own)
+    if reduction == "sum":
+        return found if own else found * 0
+    return (found * (own / total(part, own, log_probs).double().clamp(min=1))).to(found.dtype)
+
+
+def ctc_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule over the batch: a mean is one of rows, whatever the lengths of targets."""
+    annotation = read_annotation(declaration.annotation)
+    if "n" not in identifiers_of(annotation):
+        return ()
+    mean = declaration.reduction == "avg"
+    joined = None if str(annotation.outputs[0]) != "()" else ("P(sum)",)
+    return (
+        TransformRule(
+            split="n",
+            outputs=joined,
+            local=ctc_loss_parts,
+            sends=(COUNT,) if mean else (),
+            parts="any",
+            placed=False,
+            only_unequal=True,
+        ),
+    )
+
+
+_ALONE = """
+torch.fft. fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn
+irfftn hfftn ihfftn
+torch. stft istft
+torch.nn.functional. pixel_shuffle pixel_unshuffle
+"""
+ALONE = {path: _of_one_more(path) for path in read_paths(_ALONE)}
+"""What a rank calls in place of functions of one tensor, by path."""
+
 LOCAL = {name: _of_rows(name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 """What a rank calls in place of the layers, by torch's name."""
 
-globals().update({each.__name__: each for each in LOCAL.values()})  # programs import them
+_MADE = (*LOCAL.values(), *ALONE.values())
+globals().update({each.__name__: each for each in _MADE})  # programs import them

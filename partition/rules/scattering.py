@@ -53,7 +53,14 @@ def _frozen(row: Operand) -> tuple[str, ...]:
 
 @cast_as_torch()
 def scatter_extreme_parts(
-    part: Part, input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    part: Part,
+    input: Any,
+    dim: int,
+    index: Any,
+    src: Any,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     """Returns torch.scatter_reduce of what all ranks write."""
     from .joined import written

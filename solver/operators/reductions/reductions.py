@@ -290,11 +290,10 @@ def matrix_norm(
         return found
     which, reduction = _LINES[ord]
     rows, _, outputs = found.annotation.partition(" -> ")
-    line = [
-        f"{bare(word)}+" if n == places[which] else word
-        for n, word in enumerate(rows.split())
-    ]
-    return replace(found, annotation=f"{' '.join(line)} -> {outputs}", reduction=reduction, frozen="")
+    line = [f"{bare(word)}+" if n == places[which] else word for n, word in enumerate(rows.split())]
+    return replace(
+        found, annotation=f"{' '.join(line)} -> {outputs}", reduction=reduction, frozen=""
+    )
 
 
 _LINES: dict[Any, tuple[int, ReductionName]] = {
