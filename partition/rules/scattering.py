@@ -30,9 +30,10 @@ def scatter_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[
     if not names:
         return ()
     row = str(annotation.outputs[0])
+    reached = (Message(row, "count"),) if "include_self" in declaration.fixed else ()
     sends = (
         Message(row, "output"),
-        Message(row, "count"),
+        *reached,
         Message(row, "output", forward=False, backward=True, of=(0, 2)),
         Message(row, "count", forward=False, backward=True, of=(0, 2)),
     )

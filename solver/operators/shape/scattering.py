@@ -121,7 +121,15 @@ def scatter_reduce(
     place, shapes = axis(dim, len(dims_of(input))), (dims_of(input), dims_of(index), dims_of(src))
     others = {row[:place] + row[place + 1 :] for row in map(tuple, shapes)}
     alike = len(others) == 1 and shapes[1] == shapes[2]
-    return replace(found, reduction=EXTREMES[reduce]) if alike and reduce in EXTREMES else found
+    return _extreme(found, reduce, include_self) if alike else found
+
+
+def _extreme(found: Declaration, reduce: str, include_self: bool) -> Declaration:
+    """The declaration that tells of an extreme, and of what was there before if it counts not."""
+    if reduce not in EXTREMES:
+        return found
+    fixed = {} if include_self else {"include_self": False}
+    return replace(found, reduction=EXTREMES[reduce], fixed=fixed)
 
 
 EXTREMES: dict[str, ReductionName] = {"amax": "max", "amin": "min"}
@@ -161,8 +169,7 @@ def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
     """Declares slices joined with those of a dimension."""
-    found = index_copy(input, dim, index, source)
-    return replace(found, reduction=EXTREMES[reduce]) if reduce in EXTREMES else found
+    return _extreme(index_copy(input, dim, index, source), reduce, include_self)
 
 
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Declaration:
