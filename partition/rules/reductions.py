@@ -109,8 +109,12 @@ def _whole_result(
     each = tuple([replace(message, row=str(annotation.outputs[0])) for message in sends])
     if not names:
         return ()
-    rule = TransformRule(split=names, outputs=("R",), local=local, sends=each, parts=parts)
-    return (rule,)
+    placed = sends is PLACE
+    return (
+        TransformRule(
+            split=names, outputs=("R",), local=local, sends=each, parts=parts, placed=placed
+        ),
+    )
 
 
 @cast_as_torch()
