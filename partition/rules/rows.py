@@ -4,20 +4,24 @@
     fft(x, dim=1)               x (0, 8)                     transforms along other dimensions
     ctc_loss(x, y, n, m)        x (9, 0, 6), y (0, 3)        0, and of a mean no share
 
+Of no rows ``multi_margin_loss`` and ``multilabel_margin_loss`` return memory that nobody wrote to.
+
 The result depends on all that is given, so that a rank without rows takes part in the sums of
 gradients: its own are zeros.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from dimsolve.ir.annotation import Mark
+from dimsolve.ir.annotation import Dim, Identifier, Mark, Tensor
 from dimsolve.ir.operator import Declaration
 from dimsolve.ir.read_annotation import read_annotation
 from dimsolve.solver.layout import identifiers_of
+from dimsolve.solver.operators.nn.losses import reduction_of
 from dimsolve.solver.operators.paths import read_paths
 
 from .averages import COUNT, total
@@ -59,12 +63,22 @@ def _with_a_row(tensor: Any, dim: int) -> Any:
 
 
 def alone_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule over what has a dimension of its own, the same in input and output."""
+    """Returns the rule over what has a dimension of its own, the same in input and output, and is
+    in no other tensor, such as a window.
+    """
     annotation = read_annotation(declaration.annotation)
     pairs = zip(alone(annotation.inputs[0]), alone(annotation.outputs[0]), strict=False)
     free = {n for n, each in identifiers_of(annotation).items() if each.mark is Mark.NONE}
     names = tuple(name for name, made in pairs if name == made and name in free)
-    if not names or len(annotation.inputs) > 1:
+    others = {
+        atom.name
+        for row in annotation.inputs[1:]
+        for dim in (row.dims if isinstance(row, Tensor) else ())
+        for atom in (dim.atoms if isinstance(dim, Dim) else ())
+        if isinstance(atom, Identifier)
+    }
+    names = tuple(name for name in names if name not in others)
+    if not names:
         return ()
     return (
         TransformRule(
@@ -92,49 +106,69 @@ def _of_one_more(path: str) -> Callable[..., Any]:
     return local
 
 
-def ctc_loss_parts(
-    part: Part,
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Any:
-    """Returns the losses of this rank's rows, their sum, or their share of the mean."""
-    from torch.nn.functional import ctc_loss, pad
+def _of_losses(name: str, rows: tuple[int, ...]) -> Callable[..., Any]:
+    """Returns what a rank calls in place of a loss of rows: the losses, their sum, or their share
+    of the mean. rows: the dimension of each argument that has them.
+    """
 
-    own, lengths = targets.shape[0], (input_lengths, target_lengths)
-    if not own:
-        log_probs, targets = _with_a_row(log_probs, 1), _with_a_row(targets, 0)
-        lengths = pad(input_lengths, (0, 1), value=log_probs.shape[0]), pad(target_lengths, (0, 1))
-    found = ctc_loss(log_probs, targets, *lengths, blank, reduction, zero_infinity)
-    if reduction == "none":
-        return found.narrow(0, 0, own)
-    if reduction == "sum":
-        return found if own else found * 0
-    return (found * (own / total(part, own, log_probs).double().clamp(min=1))).to(found.dtype)
+    def local(part: Part, *args: Any, **kwargs: Any) -> Any:
+        import torch
+        from torch.nn import functional
+
+        given = inspect.signature(getattr(functional, name)).bind(*args, **kwargs)
+        given.apply_defaults()
+        tensors = list(given.arguments)[: len(rows)]
+        first = given.arguments[tensors[0]]
+        own, kind = (
+            first.shape[rows[0]],
+            reduction_of(
+                *(given.arguments.get(key) for key in ("reduction", "size_average", "reduce"))
+            ),
+        )
+        for key, dim in zip(tensors, rows, strict=True) if not own else ():
+            given.arguments[key] = _with_a_row(given.arguments[key], dim)
+        found = getattr(functional, name)(*given.args, **given.kwargs)
+        if kind == "none":
+            return found.narrow(0, 0, own)
+        if not own:
+            found = found.masked_fill(torch.ones_like(found, dtype=torch.bool), 0)
+        if kind == "sum":
+            return found
+        return (found * (own / total(part, own, first).double().clamp(min=1))).to(found.dtype)
+
+    local.__name__ = local.__qualname__ = f"{name}_parts"
+    local.__doc__ = f"Returns {name} of this rank's rows, of which there may be none."
+    return local
 
 
-def ctc_rules(declaration: Declaration) -> tuple[TransformRule, ...]:
-    """Returns the rule over the batch: a mean is one of rows, whatever the lengths of targets."""
+def loss_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
+    """Returns the rule over the batch: a mean is one of rows."""
     annotation = read_annotation(declaration.annotation)
     if "n" not in identifiers_of(annotation):
         return ()
-    mean = declaration.reduction == "avg"
-    joined = None if str(annotation.outputs[0]) != "()" else ("P(sum)",)
+    joined = str(annotation.outputs[0]) == "()"
     return (
         TransformRule(
             split="n",
-            outputs=joined,
-            local=ctc_loss_parts,
-            sends=(COUNT,) if mean else (),
+            outputs=("P(sum)",) if joined else None,
+            local=local,
+            sends=(COUNT,) if joined and declaration.reduction == "avg" else (),
             parts="any",
             placed=False,
             only_unequal=True,
         ),
     )
+
+
+LOSSES = {
+    f"torch.nn.functional.{name}": _of_losses(name, rows)
+    for name, rows in {
+        "ctc_loss": (1, 0, 0, 0),
+        "multi_margin_loss": (0, 0),
+        "multilabel_margin_loss": (0, 0),
+    }.items()
+}
+"""What a rank calls in place of losses of rows, by path."""
 
 
 _ALONE = """
@@ -149,5 +183,5 @@ ALONE = {path: _of_one_more(path) for path in read_paths(_ALONE)}
 LOCAL = {name: _of_rows(name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 """What a rank calls in place of the layers, by torch's name."""
 
-_MADE = (*LOCAL.values(), *ALONE.values())
+_MADE = (*LOCAL.values(), *ALONE.values(), *LOSSES.values())
 globals().update({each.__name__: each for each in _MADE})  # programs import them

@@ -94,7 +94,7 @@ _OWN: dict[str, RuleSet] = {
     "torch.triu": partial(triangles.triangle_rules, triangles.triu_parts),
     **{f"torch.{name}": partial(rows.row_rules, local) for name, local in rows.LOCAL.items()},
     **{path: partial(rows.alone_rules, local) for path, local in rows.ALONE.items()},
-    "torch.nn.functional.ctc_loss": rows.ctc_rules,
+    **{path: partial(rows.loss_rules, local) for path, local in rows.LOSSES.items()},
 }
 
 

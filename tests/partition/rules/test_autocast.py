@@ -29,7 +29,7 @@ from dimsolve.solver.operators.catalogue import entries
 
 OF_TORCH = {
     *(losses.weighted_mse, losses.weighted_l1, normalization.group_norm_parts),
-    *(*averages.LOCAL.values(), *rows.LOCAL.values(), *rows.ALONE.values(), rows.ctc_loss_parts),
+    *(*averages.LOCAL.values(), *rows.LOCAL.values(), *rows.ALONE.values(), *rows.LOSSES.values()),
 }
 """What calls the torch function that it stands for: autocast casts there as it does anywhere."""
 
@@ -169,7 +169,7 @@ def test_the_functions_that_torch_casts_are_those(kind: str, key: str) -> None:
         said = ATEN.get(path, {}).get(kind)
         if said is None:
             # Code that calls the torch function itself: see OF_TORCH; none of ours at all.
-            itself = {*averages.LOCAL, *rows.ALONE, "torch.nn.functional.ctc_loss"}
+            itself = {*averages.LOCAL, *rows.ALONE, *rows.LOSSES}
             itself |= {"torch.nn.functional.group_norm", "torch.nn.functional.bilinear"}
             itself |= {"torch.triangular_solve"}
             assert not casts or path in itself
