@@ -55,8 +55,7 @@ _ALL = (
     "narrow slice select diff gradient constant_pad_nd diagonal diag_embed diagonal_scatter "
     "swapaxes t adjoint movedim atleast_1d atleast_2d atleast_3d view_copy view_as ravel "
     "scatter scatter_add scatter_reduce index_add index_copy index_reduce index_fill "
-    "index_put select_scatter slice_scatter nll_loss bilinear "
-    "rand_like randn_like randint_like"
+    "index_put select_scatter slice_scatter nll_loss bilinear"
 )
 EMPTY = frozenset(_ALL.split())
 """Names of torch functions that are known, beside the elementwise ones, to run, forward and
