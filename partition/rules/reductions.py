@@ -270,8 +270,9 @@ def matrix_norm_parts(
     inner, outer = (place % A.dim() for place in (dim if abs(ord) == 1 else reversed(dim)))
     sums = torch.linalg.vector_norm(A, 1, inner, keepdim=True, dtype=dtype)
     found = extreme(part, sums, (outer,), True, ord > 0, False)
-    if ord > 0 and not A.shape[outer]:
-        found = found.clamp(min=0)  # of no columns at all the largest sum is 0
+    nothing = ord > 0 and not A.shape[outer] and found.numel() > 0
+    if nothing and bool((found.detach() == -float("inf")).all()):
+        found = torch.zeros_like(found)  # of no columns at all torch gives zeros
     return found if keepdim else found.squeeze((inner, outer))
 
 

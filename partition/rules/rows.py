@@ -119,12 +119,8 @@ def _of_losses(name: str, rows: tuple[int, ...]) -> Callable[..., Any]:
         given.apply_defaults()
         tensors = list(given.arguments)[: len(rows)]
         first = given.arguments[tensors[0]]
-        own, kind = (
-            first.shape[rows[0]],
-            reduction_of(
-                *(given.arguments.get(key) for key in ("reduction", "size_average", "reduce"))
-            ),
-        )
+        own, said = first.shape[rows[0]], given.arguments
+        kind = reduction_of(said["reduction"], said.get("size_average"), said.get("reduce"))
         for key, dim in zip(tensors, rows, strict=True) if not own else ():
             given.arguments[key] = _with_a_row(given.arguments[key], dim)
         found = getattr(functional, name)(*given.args, **given.kwargs)
