@@ -10,7 +10,9 @@
     argmax          what is searched      the first place of all ranks
     tril            rows and columns      a diagonal that lies where the part begins
     mean            what is averaged      of unequal parts each weighs as much as it has
-    lstm, gru       the batch             a rank with nothing runs a row of zeros
+    lstm, fft       the batch             a rank with nothing runs a row of zeros
+    scatter_reduce  what is written       the largest of all ranks, and how many tie for it
+    kl_div          the classes           are summed, beside a batch that is averaged
 
 A rule set looks at one call's declaration, because whether a rule is right depends on the call: a
 summed loss needs no rule, and gradients scaled by frequency allow none. What a rule computes needs
