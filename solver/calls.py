@@ -225,6 +225,8 @@ def laid_out(
     }
     rest, args, kwargs = deque(tensors), list[Any](), dict[str, Any]()
     in_order = True
+    several = [place for place, name in enumerate(operator.parameters) if name.startswith("*")]
+    spread = operator.parameters[: max(several, default=0)]
     for parameter in operator.parameters:
         name = parameter.lstrip("*")
         if parameter.startswith("**"):
@@ -234,6 +236,8 @@ def laid_out(
             if parameter.startswith("*"):
                 args.extend(value if isinstance(value, tuple) else (value,))
                 continue
+            # What comes behind all tensors is given by name: it may be known by name only.
+            in_order = in_order and (bool(rest) or name in spread)
         elif not rest:
             in_order = False
             continue

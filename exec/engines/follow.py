@@ -28,7 +28,8 @@ from dimsolve.ir.errors import DimsolveError
 from dimsolve.ir.operator import Declaration, Operator, operator_of
 from dimsolve.partition.placement import Partial, Placement, Reduction, Replicate, Shard
 from dimsolve.partition.planning.choices import Choice, Contract, OperatorClass
-from dimsolve.partition.rules.table import rules_of, runs_empty
+from dimsolve.partition.rules.nothing import runs_empty
+from dimsolve.partition.rules.table import rules_of
 from dimsolve.solver.graphs.deduction import find_operator
 from dimsolve.solver.graphs.names import path_of
 from dimsolve.solver.infer import infer_sizes

@@ -198,7 +198,7 @@ class OperatorClass:
         outputs = len(solution.layout.outputs)
         self.whole = Choice((R,) * self.inputs, (R,) * outputs)
         self._splits: dict[tuple[Any, ...], Choice | Refusal] = {}
-        self._spreads: dict[tuple[int, Placement], Choice | Refusal] = {}
+        self._spreads: dict[tuple[int, Placement, bool], Choice | Refusal] = {}
         self._grouped: dict[tuple[int, Grouped], tuple[Choice, ...]] = {}
         self._passes: dict[tuple[frozenset[int], Reduction], Choice | None] = {}
         self._unevens: dict[tuple[int, Dim, bool], Choice | Refusal] = {}
@@ -406,14 +406,16 @@ class OperatorClass:
                     yield atom, own
             before = before * length
 
-    def spread(self, tensor: int, shard: Shard) -> Choice | Refusal:
-        """Returns the choice that has this placement at a tensor, or why there is none."""
-        key = (tensor, shard)
+    def spread(self, tensor: int, shard: Shard, *, weighed: bool = False) -> Choice | Refusal:
+        """Returns the choice that has this placement at a tensor, or why there is none. weighed: as
+        for `uneven`.
+        """
+        key = (tensor, shard, weighed)
         if key not in self._spreads:
-            self._spreads[key] = self._spread(tensor, shard)
+            self._spreads[key] = self._spread(tensor, shard, weighed)
         return self._spreads[key]
 
-    def _spread(self, tensor: int, shard: Shard) -> Choice | Refusal:
+    def _spread(self, tensor: int, shard: Shard, weighed: bool) -> Choice | Refusal:
         patterns = self.tensors[tensor]
         if patterns is None:
             return Refusal(self.contract.frozen or "it is '?': only ever replicated")
@@ -422,7 +424,7 @@ class OperatorClass:
             equal = self.spread(tensor, shard.even)
             if units is None or isinstance(equal, Refusal):
                 return Refusal(f"{shard} has no units") if units is None else equal
-            found = self.uneven(equal, units)
+            found = self.uneven(equal, units, weighed=weighed)
             if isinstance(found, Choice) and found.at(tensor) != shard:
                 return Refusal(f"{shard} is not what it would make of {units} units")
             return found

@@ -39,7 +39,8 @@ from ..aliasing import aliases_of, written_by, written_value
 from ..mesh import is_dealt
 from ..plan_data import Gradient
 from ..regions import VMAPPED, mapped_nodes, recorded_after
-from ..rules.table import empty_of, rules_for
+from ..rules.nothing import empty_of
+from ..rules.table import rules_for
 from .choices import Contract, OperatorClass
 from .windows import SlicedValues, Windows
 from .writes import Writes, differentiable, find_writes

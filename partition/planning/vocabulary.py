@@ -167,6 +167,7 @@ class Vocabulary:
         found: dict[tuple[Kind, int], dict[Choice, None]] = {}
         queue: list[tuple[Kind, int, Choice]] = []
         alike: dict[tuple[Kind, int, Layout], list[int]] = {}
+        weighed = self.requirements[axis].uneven == "allow"  # means of a batch ask for it
 
         def add(kind: Kind, number: int, choice: Choice) -> None:
             own = found[kind, number]
@@ -197,7 +198,7 @@ class Vocabulary:
                     for near in alike.get((other, place, layout), ()):
                         theirs = contexts[other][near][1]
                         if isinstance(placement, Shard):
-                            answer = theirs.spread(place, placement)
+                            answer = theirs.spread(place, placement, weighed=weighed)
                             if isinstance(answer, Choice):
                                 add(other, near, answer)
                         elif tensor >= op_class.inputs and isinstance(placement, Partial):
@@ -213,7 +214,8 @@ class Vocabulary:
         if requirements.conditions_of(choice) == ():
             return None
         units = units_of(choice.requirements, requirements.uneven, self.network.facts)
-        dealt = None if units == 1 else op_class.uneven(choice, units)
+        weighed = requirements.uneven == "allow"
+        dealt = None if units == 1 else op_class.uneven(choice, units, weighed=weighed)
         return dealt if isinstance(dealt, Choice) else None
 
     def _legal(self, axis: int, choice: Choice) -> bool:

@@ -82,6 +82,30 @@ def _weighed(path: str, first: str = "input") -> Callable[..., Any]:
     return local
 
 
+def _weighed_windows(path: str, dims: int) -> Callable[..., Any]:
+    """Returns the same where torch refuses windows of nothing: a place of zeros runs there, and
+    weighs nothing. dims: how many dimensions a mean is of, the last ones.
+    """
+    name = path.rpartition(".")[2]
+
+    def local(part: Part, input: Any, *args: Any, **kwargs: Any) -> Any:
+        from torch.nn import functional
+
+        whole, own, rank = input, input.numel(), input.dim()
+        without = [dim for dim, length in enumerate(input.shape) if not length]
+        for dim in without:
+            whole = functional.pad(whole, [0, 0] * (rank - 1 - dim) + [0, 1])
+        found = getattr(functional, name)(whole, *args, **kwargs)
+        for dim in without:
+            found = found.narrow(dim, 0, 0) if dim < rank - dims else found
+        share = own / total(part, own, input).double().clamp(min=1)
+        return (found * share).to(found.dtype)
+
+    local.__name__ = local.__qualname__ = f"{name}_parts"
+    local.__doc__ = f"Returns this rank's share of {path}: the shares of all ranks add up to it."
+    return local
+
+
 _LOSSES = (
     "mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss "
@@ -100,6 +124,12 @@ LOCAL = {
         path: _weighed(path, _FIRST.get(path.rpartition(".")[2], "input"))
         for path in (f"torch.nn.functional.{name}" for name in _LOSSES.split())
     },
+    **{
+        path: _weighed_windows(path, n)
+        for n in (1, 2, 3)
+        for path in (f"torch.nn.functional.adaptive_avg_pool{n}d",)
+    },
+    "torch.nn.functional.embedding_bag": _weighed_windows("torch.nn.functional.embedding_bag", 1),
 }
 """Path of the library's entry to what a rank calls."""
 

@@ -3,6 +3,7 @@
     Extreme      amax, amin, max, min         elements that tie share the gradient
     Norm         vector_norm of any order     torch's formula at zeros, NaN and infinity too
     Variance     var, std                     deviations from the mean of all ranks
+    Written      scatter_reduce, index_reduce what ties shares, with what was there before
 
 Autograd through the sums would give other values where torch's formulas meet 0, NaN or infinity:
 the derivative of ``abs(x) ** 0.5`` is infinite at 0, torch's gradient of the norm is 0 there. So
@@ -183,6 +184,55 @@ class Variance(Function):
             return gradient * limits, None, None, None, None, None
         factor = 2 / freedom if freedom else inf
         return factor * gradient * (x - mean), None, None, None, None, None
+
+
+def written(
+    part: Part, x: Tensor, dim: int, index: Tensor, src: Tensor, largest: bool, include_self: bool
+) -> Tensor:
+    """Returns the largest or smallest of what all ranks write to each place of x, (a, b), from
+    src, (a, c), at the places of index, (a, c). include_self: of that and what x has there.
+    """
+    return _call(Written, x, src, part, dim, index, largest, include_self)
+
+
+class Written(Function):
+    """(a, b), (a, c) -> (a, b)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        src: Tensor,
+        part: Part,
+        dim: int,
+        index: Tensor,
+        largest: bool,
+        include_self: bool,
+    ) -> Tensor:
+        before = x if include_self else least(x, (), largest).expand_as(x)
+        own = before.scatter_reduce(dim, index, src, "amax" if largest else "amin")
+        found: Tensor = part.all_reduce(own, "max" if largest else "min")
+        if not include_self:
+            here = torch.zeros_like(x, dtype=torch.int64).scatter(dim, index, 1)
+            ctx.reached = part.all_reduce(here, "max") > 0
+            found = found.where(ctx.reached, x)
+        ctx.given = part, dim, include_self
+        ctx.save_for_backward(x, src, index, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        part, dim, include_self = ctx.given
+        x, src, index, found = (tensor.detach() for tensor in ctx.saved_tensors)
+        gradient = part.all_reduce(gradient)
+        kept, chosen = x == found, src == found.gather(dim, index)
+        own = torch.zeros_like(found, dtype=torch.int64).scatter_add(dim, index, chosen.long())
+        share = gradient / (kept + part.all_reduce(own))
+        # Every rank has x: one of them says what is its gradient.
+        of_x = share * kept if part.index == 0 else torch.zeros_like(share)
+        if not include_self:
+            of_x = of_x.masked_fill(ctx.reached, 0)
+        return of_x, chosen * share.gather(dim, index), None, None, None, None, None
 
 
 def _call(function: Any, *arguments: Any) -> Tensor:

@@ -33,12 +33,15 @@ if TYPE_CHECKING:
 
 def extreme_rules(local: Callable[..., Any], declaration: Declaration) -> tuple[TransformRule, ...]:
     """Returns the rule of amax, amin, and of max and min over all elements; those of two tensors,
-    or with indices, have none.
+    or with indices, have none. Without a gradient it is for parts of which some may be empty, which
+    P(max) does not know of.
     """
-    real = str(declaration.dtypes[:1]).startswith(("('float", "('bfloat"))
-    if not real or declaration.reduction not in ("max", "min"):
+    if declaration.reduction not in ("max", "min"):
         return ()
-    return _whole_result(declaration, Mark.SUM, local, EXTREME)
+    rules = _whole_result(declaration, Mark.SUM, local, EXTREME)
+    if str(declaration.dtypes[:1]).startswith(("('float", "('bfloat")):
+        return rules
+    return tuple(replace(rule, only_unequal=True) for rule in rules)
 
 
 def spread_rules(
@@ -106,8 +109,12 @@ def _whole_result(
     each = tuple([replace(message, row=str(annotation.outputs[0])) for message in sends])
     if not names:
         return ()
-    rule = TransformRule(split=names, outputs=("R",), local=local, sends=each, parts=parts)
-    return (rule,)
+    placed = sends is PLACE
+    return (
+        TransformRule(
+            split=names, outputs=("R",), local=local, sends=each, parts=parts, placed=placed
+        ),
+    )
 
 
 @cast_as_torch()
@@ -243,6 +250,30 @@ def linalg_norm_parts(
 ) -> Any:
     """Returns torch.linalg.norm of all ranks' parts, where it is a norm of vectors."""
     return vector_norm_parts(part, A, ord, dim, keepdim, dtype=dtype)
+
+
+@cast_as_torch(("cuda",))
+def matrix_norm_parts(
+    part: Part,
+    A: Any,
+    ord: Any,
+    dim: Any = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Returns torch.linalg.matrix_norm of all ranks' columns, or rows: an extreme of their sums."""
+    import torch
+
+    from .joined import extreme
+
+    inner, outer = (place % A.dim() for place in (dim if abs(ord) == 1 else reversed(dim)))
+    sums = torch.linalg.vector_norm(A, 1, inner, keepdim=True, dtype=dtype)
+    found = extreme(part, sums, (outer,), True, ord > 0, False)
+    nothing = ord > 0 and not A.shape[outer] and found.numel() > 0
+    if nothing and bool((found.detach() == -float("inf")).all()):
+        found = torch.zeros_like(found)  # of no columns at all torch gives zeros
+    return found if keepdim else found.squeeze((inner, outer))
 
 
 @cast_as_torch(("cuda",))

@@ -152,7 +152,8 @@ def parts_of(rule: Rule, empty: bool | Collection[str] = True) -> Parts:
     if rule.transform is not None and (rule.transform.parts != "any" or rule.transform.local):
         return rule.transform.parts
     runs = empty if isinstance(empty, bool) else rule.name in empty
-    return "any" if runs and not joined & {Reduction.MAX, Reduction.MIN} else "unequal"
+    compared = rule.transform is None and joined & {Reduction.MAX, Reduction.MIN}
+    return "any" if runs and not compared else "unequal"
 
 
 def uneven_rule(rule: Rule, solution: Solution) -> Rule | NoRule:

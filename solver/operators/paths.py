@@ -268,17 +268,18 @@ broadcast_to ceil chunk clamp clamp_max clamp_min clone conj conj_physical copys
 cosh count_nonzero cov cross cummax cummin cumprod cumsum deg2rad detach diag diag_embed diagflat
 diagonal diagonal_scatter diff digamma dist div dot dsplit eq erf erfc erfinv exp exp2 expm1 flatten
 fliplr flipud float_power floor floor_divide fmax fmin fmod frac frexp gather gcd ge gt heaviside
-histc hsplit hypot i0 igamma igammac index_add index_copy index_fill index_put index_select inner
-is_complex is_floating_point is_signed isclose isfinite isinf isnan isneginf isposinf isreal kron
-kthvalue lcm ldexp le lerp lgamma log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp
-logdet logical_and logical_not logical_or logical_xor logit logsumexp lt masked_fill masked_scatter
-masked_select matmul max maximum mean median min minimum mm mode movedim msort mul multinomial mv
-mvlgamma nan_to_num nanmean nanmedian nansum narrow ne neg nextafter nonzero norm numel outer
-positive pow prod quantile rad2deg ravel reciprocal remainder renorm repeat_interleave resolve_conj
-roll rot90 round rsqrt scatter scatter_add scatter_reduce select select_scatter sgn sigmoid sign
-signbit sin sinc sinh slice_scatter softmax sort split split_with_sizes sqrt square squeeze std sub
-sum swapaxes t take take_along_dim tan tanh tensor_split tile topk trace transpose tril triu
-true_divide trunc unbind unflatten unique unique_consecutive unsafe_split unsqueeze var vdot vsplit
+histc hsplit hypot i0 igamma igammac index_add index_copy index_fill index_put index_reduce
+index_select inner is_complex is_floating_point is_signed isclose isfinite isinf isnan isneginf
+isposinf isreal kron kthvalue lcm ldexp le lerp lgamma log log10 log1p log2 log_softmax logaddexp
+logaddexp2 logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logsumexp lt
+masked_fill masked_scatter masked_select matmul max maximum mean median min minimum mm mode movedim
+msort mul multinomial mv mvlgamma nan_to_num nanmean nanmedian nansum narrow ne neg nextafter
+nonzero norm numel outer positive pow prod quantile rad2deg ravel reciprocal remainder renorm
+repeat_interleave resolve_conj roll rot90 round rsqrt scatter scatter_add scatter_reduce select
+select_scatter sgn sigmoid sign signbit sin sinc sinh slice_scatter softmax sort split
+split_with_sizes sqrt square squeeze std sub sum swapaxes t take take_along_dim tan tanh
+tensor_split tile topk trace transpose tril triu true_divide trunc unbind unflatten unique
+unique_consecutive unsafe_split unsqueeze var vdot vsplit
 xlogy
 """
 """Methods with the parameters of the function ``torch.NAME``."""

@@ -7,10 +7,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+import torch
 
 import dimsolve as ds
 from dimsolve.api.results import LegalityModel
 from tests.exec.verification.unequal import failures, reason_of, splits_of
+from tests.oracles.all_ranks import compare
 
 
 def test_parts_have_the_lengths_that_chunk_makes() -> None:
@@ -50,7 +52,7 @@ def test_heads_are_dealt_out_whole() -> None:
             "the parts of a must be equal: what they give is weighed alike",
         ),
         (
-            {"annotation": "torch.amax", "arguments": {"dim": 0}},
+            {"annotation": "a+ b -> b", "partial": "max"},
             7,
             "a = 10, cut into unequal parts, the longest of 2, leaves a part empty",
         ),
@@ -74,8 +76,22 @@ def test_a_mean_weighs_unequal_parts_by_what_they_have() -> None:
 
 
 def test_a_symbolic_length_has_the_condition_that_no_part_is_empty() -> None:
-    answer = ds.check("torch.amax", ["n, 4"], "a", 3, arguments={"dim": 0}, uneven=True)
+    answer = ds.check("a+ b -> b", ["n, 4"], "a", 3, partial="max", uneven=True)
     assert answer.conditions == ("2*ceildiv(n, 3) < n",)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_of_extremes_of_the_library_some_parts_may_be_empty(dtype: str) -> None:
+    """As plans have it: a rank with nothing gives what changes nothing."""
+    answer = ds.check("torch.amax", ["n, 4"], "a", 3, arguments={"dim": 0}, uneven=True)
+    assert (answer.verdict, str(answer.outputs[0])) == ("legal", "R")
+    with ds.Graph("largest") as g:
+        x = g.input("x", "n, 4", dtype)
+        g.output(g.call("torch.amax", x, dim=0))
+    plan = ds.plan(g, {"dp": 3}, "data", uneven="allow")
+    assert plan.conditions == [] and plan.operators[0].splits["dp"].of == "n"
+    values = torch.arange(8).reshape(2, 4).to(getattr(torch, dtype))
+    assert compare(plan, g, {}, {"x": values}, {"n": 2}).ok
 
 
 def test_counts_are_even_uneven_or_never() -> None:

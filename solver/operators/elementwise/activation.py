@@ -171,10 +171,16 @@ def channel_dropout(
     input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Declaration:
     """Declares dropout that drops whole channels: the dimensions behind them stay whole."""
-    dims = dims_of(input)
+    return _of_channels(dropout(input, p, training, inplace), len(dims_of(input)), 2)
+
+
+def _of_channels(found: Declaration, rank: int, channels: int) -> Declaration:
+    """The declaration of dropout of what comes after the first dimensions. Where nothing is drawn
+    nothing is dropped.
+    """
     names = Names()
-    row = [names.one("" if n < 2 else "^") for n in range(len(dims))]
-    return replace(dropout(input, p, training, inplace), annotation=annotation([row], [row]))
+    row = [names.one("^" if n >= channels and found.random else "") for n in range(rank)]
+    return replace(found, annotation=annotation([row], [row]))
 
 
 def spatial_dropout(spatial: int) -> Form:
@@ -184,11 +190,9 @@ def spatial_dropout(spatial: int) -> Form:
         input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Declaration:
         rank = len(dims_of(input))
-        names = Names()
         # dropout2d takes a 3-d input for (N, C, L); the others know inputs without a batch.
         channels = 2 if spatial == 2 or rank == spatial + 2 else 1
-        row = [names.one("" if n < channels else "^") for n in range(rank)]
-        return replace(dropout(input, p, training, inplace), annotation=annotation([row], [row]))
+        return _of_channels(dropout(input, p, training, inplace), rank, channels)
 
     return declare
 

@@ -1,6 +1,7 @@
-"""Distances and angles between vectors, whose coordinates stay whole.
+"""Distances and angles between vectors, whose coordinates stay whole where a root is taken.
 
 cdist(x, y)                  a b d^, a c d^ -> a b c
+cdist(x, y, p=1)             a b d+, a c d+ -> a b c      distances along the coordinates add up
 cosine_similarity(x, y)      a b^, a b^ -> a
 pdist(x)                     n^ d^ -> e^              e = n*(n - 1)//2
 """
@@ -21,11 +22,13 @@ from ..elementwise.pointwise import broadcast
 
 
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Declaration:
-    """Declares distances between rows: the coordinates stay whole."""
+    """Declares distances between rows: the coordinates stay whole, but for a sum of sizes and a
+    count of those that differ.
+    """
     a, b = dims_of(x1), dims_of(x2, "the other tensor")
     names = Names()
     batch = broadcast([a[:-2], b[:-2]], names)
-    rows, columns, width = names.one(), names.one(), names.one("^")
+    rows, columns, width = names.one(), names.one(), names.one("+" if p in (0, 1) else "^")
     text = annotation(
         [[*batch.inputs[0], rows, width], [*batch.inputs[1], columns, width]],
         [[*batch.output, rows, columns]],
@@ -110,5 +113,10 @@ ENTRIES = (
     functional(cosine_similarity, *shapes("12 6, 12 6"), example(t(12, 6, 4), t(6, 1), dim=-2)),
     functional(pairwise_distance, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), keepdim=True)),
     torch_entry(pdist, *shapes("6 4")),
-    torch_entry(cdist, *shapes("2 12 6, 2 4 6"), example(t(12, 6), t(4, 6), p=1.0)),
+    torch_entry(
+        cdist,
+        *shapes("2 12 6, 2 4 6"),
+        example(t(12, 6), t(4, 6), p=1.0),
+        example(t(12, 6), t(4, 6), p=float("inf")),
+    ),
 )

@@ -30,6 +30,7 @@ from ..declare.entry import (
     entry,
     example,
     mask,
+    places,
     shapes,
     t,
     torch_entry,
@@ -43,6 +44,7 @@ from ..declare.writing import (
     NotKnown,
     axes,
     axis,
+    bare,
     dims_of,
     freeze_word,
     is_dim,
@@ -278,8 +280,29 @@ def linalg_norm(
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Declaration:
-    """Declares a norm of matrices."""
-    return reduced(A, dim, keepdim, mark="^", dtype=dtype_name(dtype) or RULES["abs"](dtype_of(A)))
+    """Declares a norm of matrices: the largest or smallest sum of a column, of a row, is that of
+    some part of the columns, of the rows.
+    """
+    result = dtype_name(dtype) or RULES["abs"](dtype_of(A))
+    found = reduced(A, dim, keepdim, mark="^", dtype=result)
+    places = axes(dim, len(dims_of(A)))
+    if ord not in _LINES or len(places) != 2:
+        return found
+    which, reduction = _LINES[ord]
+    rows, _, outputs = found.annotation.partition(" -> ")
+    line = [f"{bare(word)}+" if n == places[which] else word for n, word in enumerate(rows.split())]
+    return replace(
+        found, annotation=f"{' '.join(line)} -> {outputs}", reduction=reduction, frozen=""
+    )
+
+
+_LINES: dict[Any, tuple[int, ReductionName]] = {
+    1: (1, "max"),
+    -1: (1, "min"),
+    float("inf"): (0, "max"),
+    float("-inf"): (0, "min"),
+}
+"""Which of the two dimensions the lines of a norm of a matrix are counted along, by its order."""
 
 
 def dist(input: Any, other: Any, p: Any = 2) -> Declaration:
@@ -494,7 +517,13 @@ ENTRIES = (
         example(t(12, 6), 1, -1),
         example(t(2, 6, 4), "fro", (-2, -1)),
     ),
-    entry("torch.linalg.matrix_norm", matrix_norm, *shapes("12 4 6"), example(t(12, 4, 6), 1)),
+    entry(
+        "torch.linalg.matrix_norm",
+        matrix_norm,
+        *shapes("12 4 6"),
+        example(t(12, 4, 6), 1),
+        example(t(12, 4, 6), float("-inf"), (0, 2), True),
+    ),
     torch_entry(dist, *shapes("12 6, 12 6"), example(t(12, 6), t(12, 6), 1)),
     entry("torch.max", _chosen("max"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 12 6")),
     entry("torch.min", _chosen("min"), example(distinct(12, 6)), *_ONE_DIM, *shapes("12 6, 6")),
@@ -516,7 +545,7 @@ ENTRIES = (
     torch_entry(
         segment_reduce,
         example(t(6, 12), "sum", lengths=whole(3, 3, low=2), axis=0),
-        example(t(6, 12), "max", offsets=whole(1, 1), axis=0, unsafe=True),
+        example(t(6, 12), "max", offsets=places(1, 2), axis=0, unsafe=True),
     ),
     *entries(
         "torch. quantile nanquantile",

@@ -4,6 +4,7 @@ sort(x, -1)            a b^ -> a b^, a b^
 topk(x, 3)             a b^ -> a c^, a c^        c=3
 cumsum(x, 1)           a b^ c -> a b^ c
 searchsorted(x, y)     a b^, a c -> a c
+isin(x, y)             a b, c+ -> a b                      P(max) of bools
 histc(x, 10, 0, 9)     a+ b+ -> c^               c=10, counts are summed
 unique(x)              a^ b^ -> u^               only running can tell u
 nonzero(x)             a^ b^ -> u^ 2
@@ -220,12 +221,20 @@ def unravel_index(indices: Any, shape: Any) -> Declaration:
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Declaration:
-    """Declares membership: every element is looked for among all others."""
+    """Declares membership: an element is among all others if it is among those of one part. Where
+    elements are said to be unique and are not, torch's answer is neither.
+    """
     if not (is_tensor(elements) and is_tensor(test_elements)):
         raise NotKnown("isin with a number is not supported")
-    row = Names().take(len(dims_of(elements)))
-    others = [f"{word}^" for word in Names(set(row)).take(len(dims_of(test_elements)))]
-    return declared((elements, test_elements), [row, others], [row], dtypes=("bool",))
+    row, mark = Names().take(len(dims_of(elements))), "^" if assume_unique else "+"
+    others = [f"{word}{mark}" for word in Names(set(row)).take(len(dims_of(test_elements)))]
+    return declared(
+        (elements, test_elements),
+        [row, others],
+        [row],
+        reduction="min" if invert else "max",
+        dtypes=("bool",),
+    )
 
 
 _WHOLE = "every element depends on its place among all others"
@@ -370,7 +379,11 @@ ENTRIES = (
     torch_entry(nonzero, example(whole(2, 12, 6)), example(whole(2, 12, 6), as_tuple=True)),
     entry("torch.argwhere", nonzero, example(whole(2, 12, 6))),
     torch_entry(unravel_index, example(whole(20, 12, 6), (4, 5))),
-    torch_entry(isin, example(whole(9, 12, 6), whole(9, 4))),
+    torch_entry(
+        isin,
+        example(whole(9, 12, 6), whole(9, 4)),
+        example(whole(9, 12), whole(9, 4, 3), invert=True),
+    ),
     torch_entry(cumsum, *_ROWS, example(whole(9, 12, 6), 0)),
     torch_entry(cumprod, *_ROWS),
     entry("torch.cummax", running, *_INDEXED),

@@ -120,11 +120,14 @@ def flipud(input: Any) -> Declaration:
 
 
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Declaration:
-    """Declares a rotation in the plane of two dimensions."""
+    """Declares a rotation in the plane of two dimensions: a quarter turn reverses one of them, and
+    the other keeps its order where it moves to.
+    """
     rank = len(dims_of(input))
     a, b = axes(tuple(dims), rank)
     names = Names()
-    row = [names.one("^" if n in (a, b) else "") for n in range(rank)]
+    reversed_ = ((), (b,), (a, b), (a,))[k % 4]
+    row = [names.one("^" if n in reversed_ else "") for n in range(rank)]
     turned = list(row)
     if k % 2:
         turned[a], turned[b] = row[b], row[a]
@@ -388,7 +391,11 @@ ENTRIES = (
     entry("torch.Tensor.flip", flip, example(t(12, 6), 1), example(t(2, 12, 6), -1, 0)),
     torch_entry(fliplr, *shapes("12 6")),
     torch_entry(flipud, *shapes("12 6")),
-    torch_entry(rot90, *shapes("4 6 12"), example(t(12, 4, 6), 1, (1, 2))),
+    torch_entry(
+        rot90,
+        *shapes("4 6 12"),
+        *[example(t(12, 4, 6), turns, (1, 2)) for turns in (1, 2, -1)],
+    ),
     torch_entry(
         narrow,
         example(t(12, 6), 1, 0, 6),

@@ -3,6 +3,7 @@
 scatter_add(x, 1, i, v)     a b^, a c+, a c+ -> a b^      x is a summand where c is cut
 index_add(x, 0, i, v)       a^ b, c+, c+ b -> a^ b
 index_copy(x, 0, i, v)      a^ b, c^, c^ b -> a^ b        what is written last stays
+index_reduce(x, 0, i, v, "amax")    the same; a rule joins the largest of each part
 select_scatter(x, v, 1, 2)  a b^, a -> a b^
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dimsolve.ir.operator import Declaration
+from dimsolve.ir.operator import Declaration, ReductionName
 
 from ...algebra.poly import product
 from ..declare import errors
@@ -113,10 +114,26 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Declaration:
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
-    """Declares torch.scatter_reduce: only sums that keep the tensor itself can be
-    cut where they write from.
+    """Declares torch.scatter_reduce: sums that keep the tensor itself can be cut where they write
+    from, and extremes by a rule, which their reduction tells of.
     """
-    return scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
+    found = scattered(input, dim, index, src, summed=reduce == "sum" and include_self)
+    place, shapes = axis(dim, len(dims_of(input))), (dims_of(input), dims_of(index), dims_of(src))
+    others = {row[:place] + row[place + 1 :] for row in map(tuple, shapes)}
+    alike = len(others) == 1 and shapes[1] == shapes[2]
+    return _extreme(found, reduce, include_self) if alike else found
+
+
+def _extreme(found: Declaration, reduce: str, include_self: bool) -> Declaration:
+    """The declaration that tells of an extreme, and of what was there before if it counts not."""
+    if reduce not in EXTREMES:
+        return found
+    fixed = {} if include_self else {"include_self": False}
+    return replace(found, reduction=EXTREMES[reduce], fixed=fixed)
+
+
+EXTREMES: dict[str, ReductionName] = {"amax": "max", "amin": "min"}
+"""How torch calls the reductions that only compare."""
 
 
 def _sliced(
@@ -152,7 +169,7 @@ def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Declaration:
     """Declares slices joined with those of a dimension."""
-    return index_copy(input, dim, index, source)
+    return _extreme(index_copy(input, dim, index, source), reduce, include_self)
 
 
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Declaration:
@@ -226,6 +243,11 @@ def slice_scatter(
     )
 
 
+def _ties(*shape: int) -> Sample:
+    """A sample in which many elements are equal."""
+    return whole(3, *shape, dtype="float64")
+
+
 def _columns(count: int, *shape: int) -> Sample:
     return whole(count, *shape)
 
@@ -245,7 +267,9 @@ ENTRIES = (
     torch_entry(
         scatter_reduce,
         example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "sum"),
-        example(t(12, 6), 1, whole(6, 12, 4), t(12, 4), "amax"),
+        example(_ties(12, 6), 1, whole(6, 12, 4), _ties(12, 4), "amax"),
+        example(_ties(6, 12), 0, whole(6, 24, 12), _ties(24, 12), "amin", include_self=False),
+        example(t(12, 6), 1, whole(6, 12, 24), t(12, 24), "mean"),
     ),
     torch_entry(
         index_add,
@@ -259,7 +283,8 @@ ENTRIES = (
     ),
     torch_entry(
         index_reduce,
-        example(t(6, 12), 0, whole(6, 4), t(4, 12), "amax"),
+        example(_ties(6, 12), 0, whole(6, 4), _ties(4, 12), "amax"),
+        example(_ties(12, 6), 1, whole(6, 12), _ties(12, 12), "amin", include_self=False),
         example(t(12, 6), 1, whole(6, 4), t(12, 4), "mean", include_self=False),
     ),
     torch_entry(put, example(t(12, 6), whole(72, 4), t(4), True)),

@@ -205,6 +205,17 @@ CASES: dict[str, tuple[Any, dict[str, Tensor], dict[str, str]]] = {
         {"x": torch.randn(4, 8), "y": torch.rand(4, 8)},
         {"tp": "b"},
     ),
+    "matrix_norm": (Calls(lambda x: torch.linalg.matrix_norm(x, 1)), _rows(), {"tp": "b"}),
+    "scatter_reduce": (
+        Calls(lambda x, y: (x * 2).scatter_reduce(1, y, x, "amax")),
+        {"x": torch.randn(4, 8), "y": torch.randint(8, (4, 8))},
+        {"tp": "c"},
+    ),
+    "index_reduce": (
+        Calls(lambda x, y: (x * 2).index_reduce(0, y, x, "amin", include_self=False)),
+        {"x": torch.randn(4, 8), "y": torch.randint(4, (4,))},
+        {"dp": "c"},
+    ),
     "argmax": (Calls(lambda x: x.argmax(1)), _rows(), {"tp": "b"}),
     "argmin": (Calls(lambda x: x.argmin()), _rows(), {"dp": "a", "tp": "b"}),
 }
@@ -219,6 +230,15 @@ UNEQUAL: dict[str, tuple[Any, dict[str, Tensor], dict[str, str]]] = {
     "batch_norm": (Moments(), _rows(torch.bfloat16, 5), {"dp": "n"}),
     "var": (Calls(lambda x: x.var()), _rows(rows=5), {"dp": "a"}),
     "std": (Calls(lambda x: x.std(0)), _rows(rows=5), {"dp": "a"}),
+    "ctc_loss": (
+        Calls(
+            lambda x, y: functional.ctc_loss(
+                x.log_softmax(2), y, torch.full((5,), 8), torch.full((5,), 3)
+            )
+        ),
+        {"x": torch.randn(8, 5, 6), "y": torch.randint(1, 6, (5, 3))},
+        {"dp": "n"},
+    ),
 }
 """Five rows over two ranks, which have three and two."""
 
@@ -274,6 +294,10 @@ def test_what_rules_communicate_themselves_is_counted(cases: Any, name: str) -> 
 def test_every_rule_that_communicates_is_among_the_cases() -> None:
     silent = {"embedding", "index_select", "gather", "group_norm", "tril", "triu"}
     silent |= {"grouped_mm", "grouped_mm_fallback", *rows.LOCAL}
+    silent |= {path.rsplit(".", 1)[1] for path in rows.ALONE}
+    silent |= {"any", "all", "isin", "bilinear", "native_batch_norm"}
+    silent |= {"kl_div", "triangular_solve", "solve_ex"}
+    silent |= {path.rsplit(".", 1)[1] for path in rows.LOSSES} - _named(UNEQUAL)
     # All means of unequal parts are one function, of which two stand for all.
     silent |= {path.rsplit(".", 1)[1] for path in averages.LOCAL} - _named(CASES) - _named(UNEQUAL)
     assert {path.rsplit(".", 1)[1] for path in RULES} - silent == {

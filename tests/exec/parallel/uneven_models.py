@@ -69,7 +69,9 @@ def biased_attention() -> tuple[nn.Module, dict[str, Tensor]]:
 
 
 class Pictures(nn.Module):
-    """Rows of pictures, of which each is convolved, normalised, searched, sorted and scanned."""
+    """Rows of pictures, of which each is convolved, normalised, searched, sorted, scanned and
+    transformed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +81,10 @@ class Pictures(nn.Module):
         x = functional.max_pool2d(self.norm(self.conv(x)), 2).flatten(1)
         best = x.gather(1, x.argmax(1, keepdim=True)) - x.amax(1, keepdim=True)
         top = x.topk(3).values.sort().values.cumsum(1)
-        return (top * x.mean(1, keepdim=True) + best).square().sum()
+        waves = torch.fft.rfft(functional.pixel_shuffle(x.view(-1, 8, 2, 1), 2), dim=2).abs()
+        margins = functional.multi_margin_loss(x, torch.ones_like(x[:, 0], dtype=torch.long))
+        spread = functional.adaptive_avg_pool2d(waves, 1).mean() + margins + x.amax(0).sum()
+        return (top * x.mean(1, keepdim=True) + best).square().sum() + spread
 
 
 def pictures() -> tuple[nn.Module, dict[str, Tensor]]:

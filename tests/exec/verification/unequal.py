@@ -7,8 +7,8 @@ the example), and each such call is cut into 1 to 7 parts as `dimsolve.check(une
 What it calls legal is run on all ranks in this process, and joined it must be equal to the whole,
 outputs and gradients. What it refuses is run too, in the parts of torch's ``chunk`` with whatever
 rule there is, or, where nothing says how parts are joined, with every way to join them: a refusal
-that *works* at this length is counted beside its reason, and a split of which no refused run fails,
-at any length, is listed.
+that *works* at this length is counted beside its reason, and what is refused of one annotation,
+identifier and count, and fails at no length above 1, is listed.
 
     torch.amax, a = 5 into 4   refused: it leaves a part empty     raises: no maximum of nothing
     torch.mean, a = 5 into 2   refused: means of 3 and of 2 rows   differs by 0.1
@@ -47,7 +47,8 @@ from dimsolve.partition.rules.rule import (
 from dimsolve.solver.infer import infer, same_named
 from dimsolve.solver.operators import specimens
 from dimsolve.solver.operators.catalogue import entries
-from dimsolve.solver.operators.declare.entry import Example, Sample
+from dimsolve.solver.operators.declare.entry import Example, Sample, example, t
+from dimsolve.solver.operators.declare.entry import whole as integers
 from dimsolve.solver.operators.paths import IN_PLACE
 from dimsolve.solver.solution import Solution
 
@@ -226,6 +227,33 @@ def _ran(whole: Whole, cuts: Cuts) -> tuple[Ran, str]:
     return ("raises", outcome.error) if outcome.error else ("differs", str(outcome.worst))
 
 
+def _ties(*shape: int) -> Sample:
+    """A sample in which many elements are equal: to which of them does the gradient go?"""
+    return integers(3, *shape, dtype="float64")
+
+
+_POOL = "torch.nn.functional.adaptive_max_pool"
+HARDER: dict[str, tuple[Example, ...]] = {
+    "torch.cdist": (example(_ties(12, 6), _ties(4, 6), p=float("inf")),),
+    "torch.isin": (example(integers(1, 2), integers(3, 6, low=1), assume_unique=True),),
+    "torch.searchsorted": (example(t(6), t(12, 4)),),
+    "torch.bucketize": (example(t(12, 4), t(6)),),
+    "torch.nn.functional.embedding_bag": (
+        example(integers(6, 4, 6), _ties(6, 4), mode="max"),
+        example(integers(6, 4, 6), _ties(6, 4), mode="mean", padding_idx=2),
+    ),
+    f"{_POOL}1d": (example(_ties(12, 3, 4), 1),),
+    f"{_POOL}2d": (example(_ties(12, 3, 4, 6), 1),),
+    f"{_POOL}3d": (example(_ties(12, 3, 4, 2, 6), 1),),
+}
+"""Calls beside those that show an operator, of values with which a split that is refused does fail:
+equal elements, borders that are not sorted.
+"""
+
+
+Asked: TypeAlias = "tuple[str, str, str, str]"
+"""Path, annotation and identifier of a split, and the kind of reason for which it is refused."""
+
 Step: TypeAlias = "tuple[Split, int, Callable[[], Found] | None]"
 """A split at one length, and what runs one of its counts; None where the whole is about to run."""
 
@@ -237,7 +265,7 @@ def splits_of(
     process.
     """
     operator = operator_for(path)
-    for number, call in enumerate(specimens(path)):
+    for number, call in enumerate((*specimens(path), *HARDER.get(path, ()))):
         found = declared(operator, call)
         for name in found[1].values if found else ():
             assert found is not None
@@ -281,8 +309,9 @@ class Tally:
         self.legal: Counter[tuple[Kind, Ran]] = Counter()
         self.refused: Counter[tuple[str, Ran]] = Counter()
         self.wrong: list[str] = []
-        self.by_split: dict[tuple[Split, str], Counter[Ran]] = {}
+        self.by_count: dict[tuple[Asked, int], Counter[Ran]] = {}
         self.operators: set[str] = set()
+        self.short: Counter[tuple[str, int]] = Counter()
 
     def add(self, split: Split, found: Found) -> None:
         """Adds one run."""
@@ -290,18 +319,35 @@ class Tally:
         if found.refused:
             reason = reason_of(found)
             self.refused[reason, found.ran] += 1
-            if found.length > 1:  # of one row, or none, a single rank has all that there is
-                self.by_split.setdefault((split, reason), Counter())[found.ran] += 1
+            asked = split.path, split.text, split.name, reason
+            runs = self.by_count.setdefault((asked, found.count), Counter())
+            if found.length > 1:
+                runs[found.ran] += 1
+            elif found.ran == "equal":
+                self.short[reason, found.length] += 1
             return
         self.legal[found.kind, found.ran] += 1
         if found.ran != "equal":
             self.wrong.append(f"{split} = {found}")
 
-    def never_fails(self) -> Iterator[tuple[Split, str, int]]:
-        """Yields the splits that are refused for a reason, and of which no refused run fails."""
-        for (split, reason), runs in self.by_split.items():
-            if not runs.keys() - {"equal"}:
-                yield split, reason, runs["equal"]
+    def never_fails(self) -> Iterator[tuple[Asked, int, int]]:
+        """Yields what is refused, with the count and how many runs, and fails at no length above 1:
+        of one row, or of none, a single rank has all that there is.
+        """
+        for (asked, count), runs in self.by_count.items():
+            if runs and not runs.keys() - {"equal"}:
+                yield asked, count, runs["equal"]
+
+    def works(self) -> Iterator[str]:
+        """Yields why what is refused works all the same, with the number of runs, by reason."""
+        never = {(asked, count) for asked, count, _ in self.never_fails()}
+        found = Counter({(reason, f"length {n}"): runs for (reason, n), runs in self.short.items()})
+        for key, runs in self.by_count.items():
+            why = "fails at no length" if key in never else "fails at other lengths"
+            found[key[0][-1], why] += runs["equal"]
+        for (reason, why), number in sorted(found.items()):
+            if number:
+                yield f"works all the same, {reason}, {why}: {number}"
 
     def __str__(self) -> str:
         lines = [f"{len(self.operators)} operators"]
@@ -408,8 +454,11 @@ def main(chosen: list[str]) -> int:
                 print(f"{number + 1} of {len(paths)}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print(f"ended before {path}")
-    for split, reason, runs in tally.never_fails():
-        print(f"refused, and works in all {runs} runs: {split} ({reason})")
+    for (name, text, split_name, reason), count, runs in tally.never_fails():
+        where = f"{name}: {text}, {split_name} into {count}"
+        print(f"refused, and works in all {runs} runs: {where} ({reason})")
+    for line in tally.works():
+        print(line)
     print(tally)
     return len(tally.wrong)
 

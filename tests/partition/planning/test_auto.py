@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 
 import dimsolve as ds
 from dimsolve.examples import llama
@@ -117,6 +118,28 @@ def test_a_batch_is_cut_unequally_where_that_is_allowed() -> None:
     assert not made.conditions
     assert made.cost().picoseconds == made.search.cost and ds.verify(made).ok
     assert equal(made, g)
+
+
+def test_a_mean_of_a_batch_that_is_cut_unequally_weighs_its_parts() -> None:
+    with Graph("regression") as g:
+        x = g.input("x", "batch, 64", "float64")
+        y = g.input("y", "batch, 1", "float64")
+        weight = g.parameter("weight", (1, 64), "float64")
+        made = g.call("torch.nn.functional.linear", x, weight)
+        g.output(g.call("torch.nn.functional.mse_loss", made, y))
+    asked: dict[str, Any] = {"machine": SLOW, "sizes": {"batch": 701}}
+    plan = ds.plan(g, {"dp": 2}, "auto", uneven="allow", **asked)
+    assert plan.search is not None and plan.search.optimal and not plan.conditions
+    assert split_of(plan, "linear", "dp") == split_of(plan, "mse_loss", "dp") == "a"
+    assert plan.cost().picoseconds == plan.search.cost and ds.verify(plan).ok
+    generator = torch.Generator().manual_seed(0)
+    sizes = {"x": (5, 64), "y": (5, 1), "weight": (1, 64)}
+    given = {
+        name: torch.randn(size, dtype=torch.float64, generator=generator)
+        for name, size in sizes.items()
+    }
+    state = {"weight": given.pop("weight")}
+    assert compare(plan, g, state, given, {"batch": 5}).ok
 
 
 def test_an_axis_of_more_ranks_than_key_value_heads_is_searched_as_two_also() -> None:

@@ -29,17 +29,17 @@ from dimsolve.solver.operators.catalogue import entries
 
 OF_TORCH = {
     *(losses.weighted_mse, losses.weighted_l1, normalization.group_norm_parts),
-    *(*averages.LOCAL.values(), *rows.LOCAL.values()),
+    *(*averages.LOCAL.values(), *rows.LOCAL.values(), *rows.ALONE.values(), *rows.LOSSES.values()),
 }
 """What calls the torch function that it stands for: autocast casts there as it does anywhere."""
 
-SHOWN = sorted(
-    path
-    for path in RULES
-    if entries()[path].examples and path.removeprefix("torch.") not in rows.LOCAL
-)
+NO_HALF = {
+    *(f"torch.{name}" for name in rows.LOCAL),
+    *(*rows.ALONE, "torch.triangular_solve", "torch.linalg.solve_ex"),
+}
+SHOWN = sorted(path for path in RULES if entries()[path].examples and path not in NO_HALF)
 """Products of groups have none: torch has kernels for few dtypes, and autocast leaves them be. Of
-recurrent layers torch has none for float16 on a CPU.
+recurrent layers, transforms and systems torch has none for float16 on a CPU.
 """
 
 HALF = [torch.bfloat16, torch.float16]
@@ -50,6 +50,7 @@ ATEN = {
     "torch.norm": {"cuda": "norm.ScalarOpt_dim"},
     "torch.linalg.vector_norm": {"cuda": "linalg_vector_norm"},
     "torch.linalg.norm": {"cuda": "linalg_vector_norm"},
+    "torch.linalg.matrix_norm": {"cuda": "linalg_matrix_norm"},
     "torch.dist": {"cuda": "dist"},
 }
 """What torch registers for autocast of the functions with code of ours: the function itself, or the
@@ -140,7 +141,7 @@ def test_recurrent_layers_of_no_rows_are_cast_as_the_whole() -> None:
         assert list(differences("torch.lstm", given, torch.bfloat16, 5)) == []
 
 
-@pytest.mark.parametrize("path", [*SHOWN, *(f"torch.{name}" for name in rows.LOCAL)])
+@pytest.mark.parametrize("path", sorted({*SHOWN, *NO_HALF}))
 def test_code_of_ours_casts_what_torch_is_told_to_cast(path: str) -> None:
     found = find(path)
     assert found is not None
@@ -167,8 +168,11 @@ def test_the_functions_that_torch_casts_are_those(kind: str, key: str) -> None:
         casts = any(found.removeprefix("aten::").split(".")[0] == name for found in registered)
         said = ATEN.get(path, {}).get(kind)
         if said is None:
-            # Code that calls the torch function itself: see OF_TORCH.
-            assert not casts or name == "group_norm" or path in averages.LOCAL
+            # Code that calls the torch function itself: see OF_TORCH; none of ours at all.
+            itself = {*averages.LOCAL, *rows.ALONE, *rows.LOSSES}
+            itself |= {"torch.nn.functional.group_norm", "torch.nn.functional.bilinear"}
+            itself |= {"torch.triangular_solve"}
+            assert not casts or path in itself
         else:
             assert f"aten::{said}" in registered
 
