@@ -246,6 +246,9 @@ _CHANGING = (
 )
 """Methods of transformers' and peft's models that change modules, or which of them are called."""
 
+_THEIRS = frozenset({"num_parameters", *_CHANGING})
+"""What other classes may define for themselves."""
+
 
 def _counting(kind: Any) -> Method:
     """Returns the model's ``num_parameters`` for a part: of the wholes, as on one device."""
@@ -291,5 +294,9 @@ _METHODS = (
 def methods_of(kind: Any) -> dict[str, Any]:
     """Returns the methods that a part has in place of its model's, for a class of models."""
     theirs = {base.__module__.partition(".")[0] for base in kind.__mro__} & {"transformers", "peft"}
-    found = [each for each in _METHODS if theirs and callable(getattr(kind, each[1], None))]
+    found = [
+        each
+        for each in _METHODS
+        if (theirs or each[0] not in _THEIRS) and callable(getattr(kind, each[1], None))
+    ]
     return {name: make(kind) for name, _, make in found}
