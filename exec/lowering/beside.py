@@ -27,6 +27,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 from weakref import ref
 
@@ -81,15 +82,31 @@ class Looks:
     handed: ref[Tensor]
 
     def at(self, ways: Sequence[Any]) -> bool:
-        """ways: to where gradients go from the part, and from what is handed out."""
+        """ways: to where gradients go from the part, from what is handed out, and from a tensor
+        that nobody asks for: torch goes there in ``backward()`` only. Where some are asked for, and
+        the way of what is handed out is one to them, the gradient takes it.
+        """
         if any(not _is_torchs(hook) for hook in self.hooks.values()):
             return True
         handed = self.handed()
         if handed is not None and handed.retains_grad:
             return True
-        part, out = (node for node, _ in ways)  # asked of by autograd.grad: it goes no further
+        _, out, unasked = (node for node, _ in ways)
         executes = torch._C._will_engine_execute_node
-        return bool(executes(out)) and not executes(part)
+        return bool(executes(out)) and not executes(unasked)
+
+
+class _Called(OrderedDict[int, Any]):
+    """The hooks of what is handed out, which torch calls with None where no gradient comes by: on
+    one device it does not call them there.
+    """
+
+    def __setitem__(self, key: int, hook: Any) -> None:
+        @wraps(hook)
+        def called(gradient: Tensor | None) -> Any:
+            return None if gradient is None else hook(gradient)
+
+        super().__setitem__(key, called)
 
 
 def _is_torchs(hook: Any) -> bool:
@@ -97,10 +114,12 @@ def _is_torchs(hook: Any) -> bool:
 
 
 class _Beside(Function):
-    """(part, handed out) -> the part."""
+    """(part, handed out, what nobody asks for) -> the part."""
 
     @staticmethod
-    def forward(ctx: Any, part: Tensor, _: Tensor, looks: Looks, cuts: Cuts) -> Tensor:
+    def forward(
+        ctx: Any, part: Tensor, _: Tensor, unasked: Tensor, looks: Looks, cuts: Cuts
+    ) -> Tensor:
         ctx.looks, ctx.cuts = looks, cuts
         ctx.set_materialize_grads(False)
         return part.view_as(part)
@@ -108,13 +127,13 @@ class _Beside(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
         if gradient is None or not ctx.looks.at(ctx.next_functions):
-            return gradient, None, None, None
+            return gradient, None, None, None, None
         gather: Any = Gather
         for shard, end in ctx.cuts:
             meet(end, f"the gradient of output '{ctx.looks.name}'")
             recorded = torch.is_grad_enabled()
             gradient = (gather.apply if recorded else gather.compute)(gradient, shard, end, False)
-        return None, gradient, None, None
+        return None, gradient, None, None, None
 
 
 Cuts = Sequence[tuple[Shard, Communicator]]
@@ -129,10 +148,9 @@ def beside_step(name: str, cuts: Cuts) -> Callable[[Tensor, Tensor | None], Tens
             return part
         if handed.grad_fn is None or not torch.is_grad_enabled():
             return part
-        hooks: OrderedDict[int, Any] = OrderedDict()
-        handed._backward_hooks = hooks
-        handed.grad_fn._register_hook_dict(handed)  # as torch does with the first hook
-        made: Tensor = _Beside.apply(part, handed, Looks(name, hooks, ref(handed)), cuts)
+        hooks, unasked = _Called(), torch.empty(0, requires_grad=True)
+        _keep_hooks(handed, hooks)
+        made: Tensor = _Beside.apply(part, handed, unasked, Looks(name, hooks, ref(handed)), cuts)
         return made
 
     return beside
@@ -185,11 +203,18 @@ def _has_gradient(value: Value) -> bool:
 
 
 def note_hooks(result: Any, found: Iterable[Beside]) -> None:
-    """Has hooks on these outputs of a call say what they do not see."""
+    """Has hooks on these outputs of a call say what they do not see, and those on outputs that were
+    gathered in one collective be called with gradients only.
+    """
     leaves = tree_leaves(result)
     for place, name, other in found:
-        output = leaves[place]
-        if type(output) is Tensor and output.grad_fn is not None and not output._backward_hooks:
-            hooks = Hooks(name, other)
-            output._backward_hooks = hooks
-            output.grad_fn._register_hook_dict(output)  # as torch does
+        _keep_hooks(leaves[place], Hooks(name, other))
+    for output in leaves:
+        if type(output) is Tensor and "Together" in type(output.grad_fn).__name__:
+            _keep_hooks(output, _Called())
+
+
+def _keep_hooks(output: Any, hooks: OrderedDict[int, Any]) -> None:
+    if type(output) is Tensor and output.grad_fn is not None and output._backward_hooks is None:
+        output._backward_hooks = hooks
+        output.grad_fn._register_hook_dict(output)  # as torch does with the first hook

@@ -178,7 +178,7 @@ class Program:
         forward = self._switching if self.switches else self._forward
         with regathering() if self.gathers else nullcontext():
             result = forward(self.module, *values)
-        if self.beside and torch.is_grad_enabled():
+        if torch.is_grad_enabled():
             note_hooks(result, self.beside)
         return result
 

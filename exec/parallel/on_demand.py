@@ -217,28 +217,32 @@ _PAST = "past"
 
 
 class _Naming:
-    """``names``: of the dynamic dimensions of a call's tensors, by leaf."""
+    """``names``: of the dynamic dimensions of a call's tensors, by leaf. longer: the known inputs
+    that are as long as what is in the cache and what is new, as a mask of both.
+    """
 
     def __init__(self, known: Mapping[str, TensorType], parts: Sequence[Leaf]) -> None:
         self.names: Names = {}
         self.sizes: dict[str, int] = {}
+        self.longer: set[str] = set()
         self.batch = next((n for t in known.values() if (n := _lone(t, 0))), None)
         leaves = [part for part in parts if isinstance(part.value, Tensor)]
+        holders = {part.place: part.value for part in parts if part.whole}
+        layers = [x for x in leaves if _is_layer(holders.get(x.place[:-1]))]
+        self.queries = next(
+            (int(x.value.shape[1]) for x in leaves if x.name in known and x.value.ndim > 1), 0
+        )
         for leaf in leaves:
-            self._known(leaf, known.get(leaf.name))
+            self._known(leaf, known.get(leaf.name), self.queries + _past_of(layers))
         targets = next((leaf for leaf in leaves if leaf.name == TARGETS), None)
         if targets is not None and self.batch is not None and self.batch not in self.sizes:
             self._name(targets, 0, self.batch)
-        holders = {part.place: part.value for part in parts if part.whole}
-        for leaf in leaves:
-            if leaf.name not in self.names and _is_layer(holders.get(leaf.place[:-1])):
-                self._cached(leaf, holders[leaf.place[:-1]])
-        queries = next(
-            (x.value.shape[1] for x in leaves if x.name in known and x.value.ndim > 1), 0
-        )
-        for leaf in leaves:
+        for leaf in layers:
             if leaf.name not in self.names:
-                self._other(leaf, int(queries))
+                self._cached(leaf, holders[leaf.place[:-1]])
+        for leaf in leaves:
+            if leaf.name not in self.names or leaf.name in self.longer:
+                self._other(leaf)
 
     def _name(self, leaf: Leaf, dim: int, name: str) -> None:
         size = int(leaf.value.shape[dim])
@@ -246,14 +250,17 @@ class _Naming:
             return
         self.names.setdefault(leaf.name, {})[dim] = name
 
-    def _known(self, leaf: Leaf, type: TensorType | None) -> None:
+    def _known(self, leaf: Leaf, type: TensorType | None, longer: int) -> None:
         dims = None if type is None else type.dims
         if dims is None or len(dims) != leaf.value.ndim:
             return
         for index, dim in enumerate(dims):
             if dim is None or isinstance(dim, int) or (index and leaf.value.shape[index] == 1):
                 continue
-            self._name(leaf, index, str(dim))
+            if index and leaf.value.shape[index] == longer != self.queries:
+                self.longer.add(leaf.name)
+            else:
+                self._name(leaf, index, str(dim))
         self.names.setdefault(leaf.name, {})
 
     def _cached(self, leaf: Leaf, layer: Any) -> None:
@@ -266,8 +273,9 @@ class _Naming:
             count = sum(n.startswith(_PAST) for n in self.sizes)
             self._name(leaf, 2, found[0] if found else f"{_PAST}_{count}" if count else _PAST)
 
-    def _other(self, leaf: Leaf, queries: int) -> None:
+    def _other(self, leaf: Leaf) -> None:
         """Another input: its dimensions are those that have the same length."""
+        queries = self.queries
         lengths = {size: name for name, size in self.sizes.items() if size > 1}
         if self.batch in self.sizes:
             lengths.pop(self.sizes[self.batch], None)
@@ -278,7 +286,7 @@ class _Naming:
         for index, size in enumerate(leaf.value.shape):
             if index == 0 and self.sizes.get(self.batch or "", 1) == size > 1:
                 self._name(leaf, 0, str(self.batch))
-            elif index and int(size) in lengths:
+            elif index and index not in self.names.get(leaf.name, {}) and int(size) in lengths:
                 self._name(leaf, index, lengths[int(size)])
 
 
@@ -301,6 +309,11 @@ def _lone(type: TensorType, index: int) -> str | None:
     dims = type.dims
     text = str(dims[index]) if dims is not None and len(dims) > index else ""
     return text if text.isidentifier() else None
+
+
+def _past_of(layers: Sequence[Leaf]) -> int:
+    """The length of what the first layer of a cache holds that grows."""
+    return next((int(x.value.shape[2]) for x in layers if x.value.ndim == 4), 0)
 
 
 def _is_layer(holder: Any) -> bool:

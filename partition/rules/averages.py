@@ -72,10 +72,10 @@ def _weighed(path: str, first: str = "input") -> Callable[..., Any]:
         function = getattr(torch if home == "torch" else torch.nn.functional, name)
         counted = args[0] if args else kwargs[first]
         own, found = counted.numel(), function(*args, **kwargs)
-        share = own / total(part, own, counted).double().clamp(min=1)
-        if own == 0:
-            found = found.masked_fill(found != found, 0)
-        return (found * share).to(found.dtype)
+        count = total(part, own, counted)
+        if own == 0:  # of nothing on all ranks it is what torch gives
+            found = found.masked_fill((found != found) & (count > 0), 0)
+        return (found * (own / count.double().clamp(min=1))).to(found.dtype)
 
     local.__name__ = local.__qualname__ = f"{name}_parts"
     local.__doc__ = f"Returns this rank's share of {path}: the shares of all ranks add up to it."
@@ -89,6 +89,7 @@ def _weighed_windows(path: str, dims: int) -> Callable[..., Any]:
     name = path.rpartition(".")[2]
 
     def local(part: Part, input: Any, *args: Any, **kwargs: Any) -> Any:
+        import torch
         from torch.nn import functional
 
         whole, own, rank = input, input.numel(), input.dim()
@@ -98,6 +99,8 @@ def _weighed_windows(path: str, dims: int) -> Callable[..., Any]:
         found = getattr(functional, name)(whole, *args, **kwargs)
         for dim in without:
             found = found.narrow(dim, 0, 0) if dim < rank - dims else found
+        if own == 0:  # a bag of nothing has looked up the first row, which may be infinite
+            found = found.masked_fill(torch.ones_like(found, dtype=torch.bool), 0)
         share = own / total(part, own, input).double().clamp(min=1)
         return (found * share).to(found.dtype)
 

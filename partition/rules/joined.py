@@ -192,7 +192,8 @@ def written(
     """Returns the largest or smallest of what all ranks write to each place of x, (a, b), from
     src, (a, c), at the places of index, (a, c). include_self: of that and what x has there.
     """
-    return _call(Written, x, src, part, dim, index, largest, include_self)
+    # gather reads an expanded int32 index, which index_reduce gives, beside its places
+    return _call(Written, x, src, part, dim, index.long(), largest, include_self)
 
 
 class Written(Function):

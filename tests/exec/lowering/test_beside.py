@@ -166,3 +166,37 @@ def test_a_hook_that_sees_what_it_does_on_one_device_says_nothing(
     output: str, mesh: dict[str, int], way: str, runs: int
 ) -> None:
     assert said(output, mesh, way) == [f"ran {runs}"]
+
+
+class Scattered(nn.Module):
+    """Outputs that are gathered in one collective."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        found = self.up(x)
+        return found + 1, found.cos()
+
+
+def test_a_hook_is_not_called_where_no_gradient_comes_by() -> None:
+    def look(found: Any) -> int:
+        seen: list[Tensor | None] = []
+        found[0].register_hook(seen.append)
+        found[1].sum().backward()
+        return len(seen)
+
+    assert looked(look, {"dp": 2}, kind=Scattered) == (0, 0)
+
+
+@pytest.mark.parametrize("more", [{}, {"allow_unused": True}, {"materialize_grads": True}], ids=str)
+def test_gradients_of_an_output_and_of_what_it_is_made_of_are_asked_for_at_once(
+    more: dict[str, bool],
+) -> None:
+    def look(found: Any) -> list[Tensor]:
+        asked = [found["logits"], found["features"]]
+        return list(torch.autograd.grad(found["loss"], asked, **more))
+
+    given, wanted = looked(look, {"dp": 2})
+    torch.testing.assert_close(given, wanted)

@@ -296,3 +296,26 @@ def test_an_error_of_one_rank_that_is_caught_leaves_ranks_that_are_told_so() -> 
             "  hint: begin again from a checkpoint; look at a batch that may fail before it is "
             "given to the ranks",
         ]
+
+
+def test_a_mask_of_the_cache_and_what_is_new_is_one_program_for_all_lengths() -> None:
+    """As in decoding by hand, and in checking what a draft proposed."""
+    model, ids = architectures.made("Llama").eval(), programs.prompts()
+    kwargs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    names = {name: {0: "batch", 1: "seq"} for name in kwargs}
+    part: Any = ds.parallelize(
+        model, ds.plan(ds.trace(model, kwargs=kwargs, dynamic=names), {"tp": 1})
+    )
+
+    def decode(module: Any) -> list[Tensor]:
+        cache, logits = DynamicCache(), []
+        for new in (4, 1, 1, 1, 3, 3, 3):
+            mask = torch.ones(len(ids), cache.get_seq_length() + new, dtype=torch.long)
+            mask[0, :2] = 0
+            given = {"input_ids": ids[:, :new], "attention_mask": mask}
+            logits.append(module(**given, past_key_values=cache).logits)
+        return logits
+
+    with torch.no_grad():
+        torch.testing.assert_close(decode(part.eval()), decode(model))
+    assert len(part.programs) == 3  # as traced; a prompt and a cache; what comes after it

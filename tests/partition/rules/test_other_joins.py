@@ -61,6 +61,13 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("torch.triangular_solve", (FEW.T.contiguous(), torch.eye(5).double() + 1), {}),
     ("torch.fft.rfft", (FEW, None, 1), {}),
     ("torch.nn.functional.dropout1d", (FEW, 0.5, False), {}),
+    # index_reduce takes places in int32; gather reads such places, expanded, beside them
+    ("torch.index_reduce", (FEW[:5] * 1.0, 0, PLACES[:, 0].int(), FEW, "amax"), {}),
+    # A bag of nothing looks up the first row, which is infinite here
+    ("torch.nn.functional.embedding_bag", (PLACES + 1, ODD.flip(0)), {"mode": "mean"}),
+    # The mean of nothing at all is NaN
+    ("torch.mean", (FEW[:, :0],), {}),
+    ("torch.nn.functional.mse_loss", (FEW[:, :0], FEW[:, :0]), {}),
 ]
 NAMES = {
     "torch.scatter_reduce": "c",
