@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.util import Finalize
 from typing import Any
@@ -157,8 +158,11 @@ def _serve(
     import torch
     import torch.distributed as dist
 
-    if sys.platform == "linux":  # a stopped rank does not see that whoever started it has ended
+    if sys.platform == "linux":
+        # A stopped rank does not see that the tests have ended: it ends with the server that it is
+        # forked from, and that server when nobody else holds the end of its pipe.
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
     torch.set_num_threads(THREADS)
     store = dist.TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group(
