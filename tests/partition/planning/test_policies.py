@@ -159,11 +159,11 @@ def test_a_batch_that_is_asked_for_needs_no_condition_where_parts_may_be_unequal
 
 
 def test_what_must_be_equal_is_refused_with_both_reasons() -> None:
-    with Graph("pool") as g:
+    with Graph("masked") as g:
         x = g.input("x", "2, 4, 10", "float64")
-        g.output(g.call("torch.nn.functional.adaptive_avg_pool1d", x, 1))
+        g.output(g.call("torch.masked.mean", x, 2))
     with pytest.raises(ds.PlanError) as caught:
-        ds.plan(g, {"tp": 3}, {"adaptive_avg_pool1d": {"tp": "c"}})
+        ds.plan(g, {"tp": 3}, {"mean": {"tp": "c"}})
     assert caught.value.diagnostic.reason.endswith(
         ": c = 10 is never a multiple of 3; the parts of c must be equal: what they give is "
         "weighed alike"
