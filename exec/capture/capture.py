@@ -696,14 +696,23 @@ def _example(leaf: Leaf, sizes: Mapping[str, int], device: str | None) -> Any:
 
 
 def _at_the_start(tensor: Any) -> Any:
-    """A tensor that begins where its memory does: of another one, such as a slice of a data set,
-    torch makes a number of the program where one of its dimensions is dynamic.
+    """A tensor that begins where its memory does, without gaps: of another one, such as a slice of
+    a data set or a prompt without its last token, torch makes a number of the program where one of
+    its dimensions is dynamic.
     """
     import torch
 
-    if type(tensor) is not torch.Tensor or not tensor.numel() or not tensor.storage_offset():
+    if type(tensor) is not torch.Tensor or not tensor.numel():
         return tensor
     strides = tensor.stride()
+    if 0 not in strides:
+        # A step in a dimension of length 1 is a gap too, and kept by preserve_format.
+        plain = torch.contiguous_format if tensor.is_contiguous() else torch.preserve_format
+        dense = torch.empty_like(tensor, device="meta", memory_format=plain).stride() == strides
+        whole = dense and not tensor.storage_offset()
+        return tensor if whole else tensor.clone(memory_format=plain)
+    if not tensor.storage_offset():
+        return tensor
     reach = sum((n - 1) * step for n, step in zip(tensor.shape, strides, strict=True)) + 1
     memory = tensor.as_strided((reach,), (1,)).clone()
     return memory.as_strided(tensor.shape, strides)

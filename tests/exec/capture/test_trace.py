@@ -379,6 +379,7 @@ def test_an_example_may_be_a_slice_of_a_data_set() -> None:
     """Of memory that begins before it: its rows are dynamic all the same."""
     data = torch.arange(96).reshape(24, 4)
     given = [data[:4], data[20:24], data[4:8, :2], data.t()[:, 4:8], data[4:8, 1:2].expand(4, 3)]
+    given += [data[:4, :3], data[4:8].T]
     for example in given:
         before = example.clone()
         graph = ds.trace(
@@ -386,6 +387,14 @@ def test_an_example_may_be_a_slice_of_a_data_set() -> None:
         )
         assert str(next(iter(graph.outputs.values())).type) == f"float32[b, {example.shape[1]}, 8]"
         assert torch.equal(example, before)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_an_example_may_be_a_prompt_without_its_last_token(rows: int) -> None:
+    """Its rows lie apart, and so does the only one."""
+    ids = torch.arange(5).expand(rows, 5).contiguous()[:, :-1]
+    graph = ds.trace(nn.Embedding(96, 8), (ids,), dynamic={"input": {1: "s"}})
+    assert str(next(iter(graph.outputs.values())).type) == f"float32[{rows}, s, 8]"
 
 
 @pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
