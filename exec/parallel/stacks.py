@@ -7,7 +7,8 @@ while torch runs compiled code: Dynamo frees its interpreter frames itself, and 
 object then ends the process by a segmentation fault. A ten-line script shows it within a minute
 (tests/exec/parallel/test_stacks.py). The interpreter's own dump walks frames under the GIL, makes
 no object of them, and writes text. Objects are only asked for where the main thread is not in
-compiled code.
+compiled code, and in the same breath: between the dump and the frame it could have gone there, so
+nothing between them may let another thread run.
 
 `faulthandler.dump_traceback` gives that dump of all threads. In Python 3.11 it meets threads that
 are half made: a thread of C++ that comes to Python, as those of gloo do for every tensor that they
@@ -20,13 +21,17 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import linecache
+import mmap
 import os
 import re
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import compress, repeat, starmap
+from operator import not_
 from types import CodeType
 from typing import Any
 
@@ -77,15 +82,35 @@ def main_variables(code: CodeType) -> Mapping[str, Any]:
     """Returns the variables of the main thread's innermost call of a function; none where it is in
     compiled code, as its frames may not be looked at.
     """
-    if _main is None or "_dynamo" in _dump():
-        return {}
-    try:
-        frame: Any = _frame_of(_main)
-    except ValueError:  # it has left its last call
-        return {}
+    frame = _frame_outside(b"_dynamo")
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back
     return {} if frame is None else frame.f_locals
+
+
+def _frame_outside(code: bytes) -> Any:
+    """The main thread's innermost frame; None where the dump of its calls has these letters.
+
+    The dump, the search and the frame are one call of the interpreter's own functions, as threads
+    take turns between instructions of Python. A collection of garbage would run such, so it waits.
+    """
+    if _main is None:
+        return None
+    with tempfile.TemporaryFile() as file:
+        file.truncate(_MOST)
+        with mmap.mmap(file.fileno(), _MOST) as dump:
+            dumped = starmap(_write_dump, [(file.fileno(), _whose())])
+            found = map(dump.find, repeat(code), map(not_, dumped))  # not_(None): from letter 1
+            frames = starmap(_frame_of, compress(repeat((_main,)), map((-1).__eq__, found)))
+            collects = gc.isenabled()
+            gc.disable()
+            try:
+                return next(frames, None)
+            except ValueError:  # it has left its last call
+                return None
+            finally:
+                if collects:
+                    gc.enable()
 
 
 _python = ctypes.pythonapi
@@ -93,8 +118,21 @@ _this = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", _python))
 _frame_of = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(
     ("PyThreadState_GetFrame", _python)
 )
+_ALONE = hasattr(_python, "_Py_DumpTraceback")
+_write_dump: Callable[[int, Any], Any] = (
+    ctypes.PYFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(("_Py_DumpTraceback", _python))
+    if _ALONE
+    else faulthandler.dump_traceback
+)
+_MOST = 1 << 24
+"""More bytes than a dump has: of a hundred threads a hundred calls each."""
 _main: int | None = None
 """The main thread, as the interpreter knows it; None as long as it has not been seen."""
+
+
+def _whose() -> Any:
+    """The thread that is asked for, or that all are."""
+    return _main if _ALONE else True
 
 
 def see_main_thread() -> None:
@@ -110,15 +148,12 @@ os.register_at_fork(after_in_child=see_main_thread)  # the thread that has forke
 
 def _dump() -> str:
     """What the interpreter says of the main thread's frames."""
-    alone = hasattr(_python, "_Py_DumpTraceback")
     with tempfile.TemporaryFile() as file:
-        if not alone:
-            faulthandler.dump_traceback(file, all_threads=True)
-        elif _main is not None:
-            _python._Py_DumpTraceback(file.fileno(), ctypes.c_void_p(_main))
+        if _main is not None or not _ALONE:
+            _write_dump(file.fileno(), _whose())
         file.seek(0)
         text = file.read().decode(errors="replace")
-    return text if alone else _of_main(text)
+    return text if _ALONE else _of_main(text)
 
 
 def _of_main(text: str) -> str:
