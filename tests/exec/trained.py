@@ -20,7 +20,7 @@ import dimsolve as ds
 from dimsolve.examples import gpt2, llama, mixtral
 from dimsolve.exec.running.comparable import loss_of
 from dimsolve.exec.running.compare import relative
-from tests.oracles.traces import shared_trace
+from tests.oracles.traces import shared_on_demand, shared_trace
 
 MODELS = {"llama": llama.tiny, "gpt2": gpt2.tiny, "mixtral": mixtral.tiny}
 ROWS = 4
@@ -141,7 +141,8 @@ def curve(
         eval_dataset=data[: 2 * ROWS],
         compute_metrics=_metrics,
     )
-    trainer.train(resume_from_checkpoint=any(Path(folder).glob("checkpoint-*")) or None)
+    with shared_on_demand(f"trained {name}"):
+        trainer.train(resume_from_checkpoint=any(Path(folder).glob("checkpoint-*")) or None)
     keys = ("step", "loss", "grad_norm", "eval_loss", "eval_sum", "eval_rows")
     return [{key: row[key] for key in keys if key in row} for row in trainer.state.log_history[:-1]]
 
