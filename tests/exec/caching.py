@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import dimsolve as ds
+from tests.oracles.traces import shared_trace
 
 VOCABULARY = 64
 BATCH, PROMPT, STEPS = 4, 6, 8
@@ -100,14 +101,16 @@ class Decoding:
                 logits.append(output.logits)
         return logits, cache
 
-    def graphs(self) -> tuple[ds.Graph, ds.Graph]:
+    def graphs(
+        self, trace: Callable[..., ds.Graph] = lambda _, *given, **more: ds.trace(*given, **more)
+    ) -> tuple[ds.Graph, ds.Graph]:
         """Returns the graphs of the two calls; asserts that tracing leaves the cache as it was."""
-        filled = ds.trace(self.model, kwargs=self.prefill(), dynamic=self.prefill_names)
+        filled = trace("prefill", self.model, kwargs=self.prefill(), dynamic=self.prefill_names)
         with torch.no_grad():
             cache = self.model(**self.prefill()).past_key_values
         before, tensors = deepcopy(cache), _tensors(cache)
         example = self.decode(cache, self.tokens[0])
-        decoded = ds.trace(self.model, kwargs=example, dynamic=self.decode_names)
+        decoded = trace("decode", self.model, kwargs=example, dynamic=self.decode_names)
         assert_same(before, cache)
         assert all(a is b for a, b in zip(tensors, _tensors(cache), strict=True))
         return filled, decoded
@@ -146,6 +149,6 @@ def assert_same(a: Any, b: Any, path: str = "") -> None:
 def decoded_on_a_rank(name: str, mesh: dict[str, int], policy: str) -> None:
     """Decodes with parts of real processes, and on this rank alone."""
     decoding = Decoding(name)
-    graphs = decoding.graphs()
+    graphs = decoding.graphs(lambda call, *a, **k: shared_trace(f"{name} to {call}", *a, **k))
     parts = [ds.parallelize(decoding.model, ds.plan(graph, mesh, policy)) for graph in graphs]
     assert_same(decoding.run(*parts), decoding.run(decoding.model, decoding.model))
