@@ -55,7 +55,7 @@ def test_hostile_texts_are_answered(text: str) -> None:
 @given(
     st.lists(st.text(max_size=20) | st.sampled_from(["--input", "--json", "--arg", "h=8", MATMUL]))
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_any_words_are_answered(words: list[str]) -> None:
     for verb in ("parse", "infer", "check", "legal-parts", "prove"):
         assert ask(verb, *words).code in (0, 1, 2, 3)
