@@ -1,4 +1,4 @@
-"""Operators as data: a function, what it promises, and what it promises for one call.
+"""Operators as data: what a function promises, and for one call; and the table of registered ones.
 
 An `Operator` is a registered function or an entry of the library. Laid on the arguments of one call
 it gives a `Declaration`: the annotation that holds for that call, which values are its annotated
@@ -11,7 +11,7 @@ inputs, and how size arguments follow from the lengths on a rank.
 
 Nothing here needs torch: a tensor is anything with ``shape`` and ``dtype``, real, fake or symbolic.
 
-The registered operators: which promise belongs to a function, a path or a graph's target.
+The table says which operator belongs to a function, a path or a graph's target.
 
     register(operator, matmul_custom)
     operator_of(matmul_custom).name        "matmul_custom"

@@ -6,9 +6,9 @@ axes cut one dimension, the inner cut is undone before the outer one changes, an
     (S(0), S(0)) -> (R, S(0))      inner all-gather, outer all-gather, inner slice
     (P(sum), R)  -> (S(0), R)      outer reduce-scatter
 
-`path` finds the cheapest way: a shortest path over layouts, one axis a step. Where that makes whole
-what is cut before and after, other dimensions serve, as far as it is known that axes cut them into
-equal parts (`path_aside`).
+`path` finds the cheapest way: a shortest path over layouts, one axis a step. Where the path would
+gather a dimension that is sharded both before and after, `path_aside` shards another dimension
+meanwhile, if axes are known to cut that into equal parts.
 
     (S(2), S(2)) -> (S(0), S(2))   inner all-to-all to S(1), outer all-to-all, inner all-to-all back
 

@@ -4,7 +4,7 @@
     collectives    device, collective, ranks, bytes sent     ->  seconds
 
 `dimsolve profile` writes it. A device is a machine with so many ranks on it: they share its cores
-and its memory, so what one of 2 ranks measures is not what one of 4 does. Times are medians; spread
+and its memory, so times of 2 ranks do not hold for 4. Times are medians; spread
 is the distance between the quartiles, as a part of the median.
 
 What was measured counts as it is. For the rest a peak per dtype, a bandwidth and a floor are fitted

@@ -1,4 +1,4 @@
-"""What a call keeps for its backward pass, of what it is given and of what it makes.
+"""Which inputs and outputs of a call autograd saves for the backward pass.
 
     linear(x, w)    x and w, each for the gradient of the other
     silu(x)         x
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 class Saved(Enum):
     """``OTHERS``: of each input what the gradients of others need. ``EXTRA``: something of the size
-    of the first input, or of the result where that is larger, which nobody else sees.
+    of the first input, or of the result where that is larger: a tensor inside of the function.
     """
 
     NOTHING = "nothing"

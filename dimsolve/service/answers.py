@@ -14,7 +14,7 @@ usual one is answered where it is read, and its form alone says, in microseconds
 
 Usual means: every length follows at once, as a number or a product of a number and symbols, and
 what is known are remainders and bounds of different symbols. Both ways end in the same function;
-nothing depends on this but time. tests/service/test_usual.py looks for slow ones.
+nothing depends on this but time. tests/face/service/test_usual.py looks for slow ones.
 """
 
 from __future__ import annotations

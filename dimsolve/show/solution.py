@@ -1,12 +1,12 @@
-r"""A proof as a picture: the verdict, its reason, the condition and the counterexample.
+r"""Proofs and solutions as pictures.
 
-How an answer begins in every picture: the verdict, its reason, conditions and counterexample.
+Every picture of an answer begins with the verdict, its reason, conditions and counterexample.
 
 [conditional]  k is a multiple of 8 only if k % 8 == 0; at k = 1 it is 1
 exactly where   k % 8 == 0
 fails at        k = 1
 
-A solution in mathematics and as a picture: what was concluded, and from what.
+A solution, as a picture or as LaTeX, says what was concluded, and from what.
 
     infer("(h t) k -> h t k", ["8*s, k"], arguments={"h": 8})
 

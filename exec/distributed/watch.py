@@ -1,11 +1,11 @@
-"""Watches the ranks of a process group, so that none waits for one that will not come.
+"""Watches the ranks of a process group, so that none waits for ever for one that failed.
 
     rank 1 raises           writes its failure into the store, under a key that all ranks look at
     rank 0 in a collective  looks at the key twice a second, and raises RankFailure
 
 Every rank has one watch: a thread that looks, counts its own beats, and posts what this rank is
 doing. A rank that is killed or stopped writes nothing; the others find that its beats have stopped.
-A rank that sleeps goes on beating; it is the one that waits for nobody. What a rank is doing is
+A rank that sleeps goes on beating; it is the one outside of any collective. What a rank is doing is
 found by whoever knows its programs (`observe_with`).
 
 The store is asked in the watch's thread only: who asks waits no longer than PATIENCE, also where

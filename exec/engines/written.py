@@ -1,4 +1,4 @@
-"""A plan for another engine, made for a model that has none, and held against it.
+"""A plan for another engine, written for a model without one, then audited against that model.
 
     write_tp_plan(model, 2, kwargs={"input_ids": ids})
     {"model.decoder.layers.*.fc1": "colwise", "model.decoder.layers.*.fc2": "rowwise", ...}

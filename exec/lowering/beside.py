@@ -1,4 +1,4 @@
-"""Outputs that stand beside the way to another output, though they are on it on one device.
+"""Outputs that feed another output on one device, and on a rank are only a gathered copy.
 
     loss, logits = model(x, y)          on one device the loss is computed from these logits
 

@@ -7,7 +7,7 @@
     add_(h, 1)      h made by a conversion  add_ of a clone: autograd allows no writing to h
 
 A conversion is made once where gradients are recorded and once where they are switched off. The
-plan keeps memory whole that is read under several names, so nobody else reads the clone; what an
+plan replicates tensors that have aliases, so no alias can miss what is written; what an
 operator itself made is written to in place, as on one device.
 
 What ranks send while they compute is found in the finished program (`overlap`):

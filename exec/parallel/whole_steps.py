@@ -1,4 +1,4 @@
-"""Optimisers that look at whole parameters, such as Muon, on parts: one is whole after the other.
+"""Optimisers that need whole parameters, such as Muon: parameters are gathered one at a time.
 
     0.weight (8, 8) of (16, 8)    gathered, with its gradient and the states of its shape;
                                   the optimiser steps on it alone, alike on every rank;

@@ -5,7 +5,7 @@ which blocks of a model run again in the backward pass.
                   {"dp": "shared"}              and where dp uses them whole, in parts
                   layers.0 .. layers.31 again   each keeps what it takes, not what it makes
 
-Each combination is a case with a problem of its own, and a bound for each is one for all together.
+Each combination is a case with a problem of its own; the least of their bounds is one for all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The conversions of a plan: for every value, from how it is made to how its uses need it.
 
 Uses with the same need share one conversion, and conversions that begin alike share their
-beginning. A value that one use needs whole and another one whole with shared gradient is brought
-together once, and the gradient of the second use is summed by a conversion of its own.
+beginning. A value is gathered once, even if one use needs R and another one R with a shared
+gradient, and the gradient of the second use is summed by a conversion of its own.
 
     x is P(sum)    norm needs R             x@1  all-reduce | identity     norm
                    linear needs R, shared   x@2  identity | all-reduce     linear, from x@1

@@ -1,4 +1,4 @@
-"""What an operator holds of its own, by what it is given and makes on a rank: as `memory` walks.
+"""The memory inside an operator, from the local shapes of its inputs and outputs, as in `memory`.
 
 cross_entropy    the logarithms of all logits, twice where a rank has a part of the classes
 attention        a number for every row, or the weights, where no fused kernel is used

@@ -1,8 +1,8 @@
 """What a rank holds at least while a step runs, whatever else is decided: the rows of a search.
 
-`dimsolve.partition.memory` walks through the step of a plan. Here is said of every operator's
-choice what that walk finds at least, as a sum in which nothing counts twice, so that no plan that
-fits is left out, and *nothing fits* is a theorem. What depends on two choices together, such as
+`dimsolve.partition.memory` walks through the step of a plan. For each choice of each
+operator this is a lower bound on what that walk finds, a sum that counts no memory twice: no plan
+that fits is left out, and *nothing fits* is a theorem. What depends on two choices together, such as
 what a value is converted to while its operator runs, is left out.
 
     linear(x, w)   made     linear      from the operator on, until its last use

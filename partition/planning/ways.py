@@ -1,4 +1,4 @@
-"""What it takes to bring values from how they are made to how they are needed, as numbers.
+"""The cost of converting a value from its producer's layout to the layouts that its uses need.
 
 A way is the conversions of one value to all its needs. What it costs depends on the value by the
 value's bytes alone: every conversion is an atom, *these collectives, along this axis, of a value

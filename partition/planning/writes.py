@@ -7,7 +7,7 @@ A view shares its memory with what it was taken from. Where one of the two is wr
 other one used later, what is read depends on the memory being shared, and a rank that works on a
 copy would read something else. All operators on such memory stay whole: then nothing is copied. So
 it is with what is written to where gradients are switched off, which keeps the gradient that it
-had. A tensor that the caller gave may be cut: in the end it is told what was written.
+had. A tensor that the caller gave may be cut: in the end what was written is copied back into it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which functions run where a rank has nothing: forward and backward, as torch is.
+"""Functions whose forward and backward passes work in torch on empty tensors.
 
     linear(x, w)         x (0, 8)          runs, of every identifier
     conv2d(x, w)         x (0, 3, 8, 8)    runs without rows, and raises without channels
     batch_norm(x, ...)   x (2, 3, 0, 8)    runs without places, and raises without channels
 
-What is not known to run is not run so. ``python -m tests.exec.verification.unequal`` runs all that
-is said here.
+A function that is not listed here is never given an empty tensor. ``python -m
+tests.exec.verification.unequal`` runs all that is listed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Names that the marks keep whole, and whose parts are joined all the same, in another way than the
-annotation has one word for.
+"""Splits that the marks forbid, and that another placement of the result makes legal.
 
     kl_div(x, y, "batchmean")   a+ b^, a+ b^ -> ()          b cut: P(sum), where a is P(avg)
     solve_ex(A, B)              n^ n^, n^ k^ -> n^ k^, ()   k cut: columns, and the same info

@@ -1,4 +1,5 @@
-"""What torch refuses of no rows, or ends the process: a row of zeros runs, and is left out.
+"""Functions that raise or crash on an empty batch: a rank without rows runs them on one row of
+zeros, and drops the result.
 
     gru(x, h, weights, ...)     x (5, 0, 4), h (1, 0, 3)     recurrent layers
     fft(x, dim=1)               x (0, 8)                     transforms along other dimensions
@@ -6,7 +7,7 @@
 
 Of no rows ``multi_margin_loss`` and ``multilabel_margin_loss`` return memory that nobody wrote to.
 
-The result depends on all that is given, so that a rank without rows takes part in the sums of
+The result stays connected to all inputs, so a rank without rows still joins the all-reduces of
 gradients: its own are zeros.
 """
 

@@ -1,10 +1,10 @@
-"""The largest and smallest of what is written to one place, where ranks have parts of what writes.
+"""Scatters that keep the largest or smallest, where what they write is sharded.
 
     scatter_reduce(x, 1, i, v, "amax")    a b^, a c^, a c^ -> a b^    c cut: i, v S(1)      R
     index_reduce(x, 0, i, v, "amin")      a^ b, c^, c^ b -> a^ b      c cut: i, v S(0)      R
 
-P(max) would do for the values. But what ties shares the gradient, in all parts and with the element
-that was there, and only all ranks together know how many they are.
+P(max) would do for the values. But equal extremes share the gradient, across all parts and with the
+element that was there, and only all ranks together know how many they are.
 """
 
 from __future__ import annotations

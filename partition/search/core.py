@@ -2,7 +2,8 @@
 
     arcs        an option without a partner at some neighbour goes
     rows        an option that with the least of all others exceeds the limit goes
-    better      an option goes where another costs no more beside anything, and holds no more
+    better      an option goes where another costs no more, whatever the neighbours take, and needs
+                no more memory
     absorbed    an edge whose costs are a sum of a part for either end is added to the nodes
     followed    a node that its neighbour leaves one option becomes a part of it
     eliminated  a node with at most two neighbours, that holds nothing, becomes an edge between them

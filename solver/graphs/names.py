@@ -1,13 +1,11 @@
-"""Where in the model's own code something was written: the nearest frame outside of dimsolve and
-torch.
+"""Names for people: where in the user's code a call stands, and which path an operator has.
 
-Files are written relative to the package that they were installed with, or to the working
+A place is the nearest frame outside of dimsolve and torch. Files are written relative to the package that they were installed with, or to the working
 directory, so that a graph says the same on every machine.
 
     transformers/models/llama/modeling_llama.py:269
 
-From a Python function to the import path that names its operator, and from a short name to a
-path.
+A function's path is that by which it is imported; a short name has one too.
 
     torch.nn.functional.relu     "torch.nn.functional.relu"
     torch.Tensor.view            "torch.Tensor.view"
