@@ -2,8 +2,8 @@
 
 `dimsolve.partition.memory` walks through the step of a plan. For each choice of each
 operator this is a lower bound on what that walk finds, a sum that counts no memory twice: no plan
-that fits is left out, and *nothing fits* is a theorem. What depends on two choices together, such as
-what a value is converted to while its operator runs, is left out.
+that fits is left out, and *nothing fits* is a theorem. What depends on two choices together, such
+as what a value is converted to while its operator runs, is left out.
 
     linear(x, w)   made     linear      from the operator on, until its last use
                    given    x           as it is used here, until the backward pass of the operator

@@ -1,7 +1,8 @@
 """Names for people: where in the user's code a call stands, and which path an operator has.
 
-A place is the nearest frame outside of dimsolve and torch. Files are written relative to the package that they were installed with, or to the working
-directory, so that a graph says the same on every machine.
+A place is the nearest frame outside of dimsolve and torch. Files are written relative to the
+package that they were installed with, or to the working directory, so that a graph says the same on
+every machine.
 
     transformers/models/llama/modeling_llama.py:269
 
