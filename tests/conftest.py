@@ -64,8 +64,11 @@ APART = (
 one model together, as its trace is made once by a process.
 """
 
-SLOW = ("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec")
-"""Places whose tests take longest, the slowest first."""
+SLOW = (
+    *("exec/running", "exec/parallel", "exec/distributed", "test_docs.py", "face", "exec"),
+    *("partition/planning", "engines", "solver/operators"),
+)
+"""Places whose files take longest, the slowest first: what ends last is then small."""
 
 
 def _path(item: pytest.Item) -> str:
