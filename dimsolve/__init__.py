@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ShapeError,
     )
     from dimsolve.ir.read_annotation import read_annotation as parse
-    from dimsolve.partition.break_even import BreakEven, break_even
+    from dimsolve.partition.break_even import BestRegion, BreakEven, best_region, break_even
     from dimsolve.partition.engines.operators import to_register_sharding, to_shardy
     from dimsolve.partition.layout import Held, held
     from dimsolve.partition.legality import (
@@ -63,6 +63,7 @@ __all__ = [
     "Annotation",
     "AnnotationError",
     "Audit",
+    "BestRegion",
     "BreakEven",
     "Client",
     "Diagnostic",
@@ -88,6 +89,7 @@ __all__ = [
     "TransformRule",
     "Verification",
     "audit",
+    "best_region",
     "break_even",
     "check",
     "check_mesh",
@@ -111,6 +113,7 @@ _HOMES = {
     "Annotation": ("dimsolve.ir.annotation", "Annotation"),
     "AnnotationError": ("dimsolve.ir.errors", "AnnotationError"),
     "Audit": ("dimsolve.exec.engines.audit", "Audit"),
+    "BestRegion": ("dimsolve.partition.break_even", "BestRegion"),
     "BreakEven": ("dimsolve.partition.break_even", "BreakEven"),
     "Client": ("dimsolve.api.client", "Client"),
     "Diagnostic": ("dimsolve.ir.errors", "Diagnostic"),
@@ -136,6 +139,7 @@ _HOMES = {
     "TransformRule": ("dimsolve.partition.rules.rule", "TransformRule"),
     "Verification": ("dimsolve.exec.verification.verification", "Verification"),
     "audit": ("dimsolve.exec.engines.audit", "audit"),
+    "best_region": ("dimsolve.partition.break_even", "best_region"),
     "break_even": ("dimsolve.partition.break_even", "break_even"),
     "check_mesh": ("dimsolve.partition.legality", "check_mesh"),
     "check": ("dimsolve.partition.legality", "check"),

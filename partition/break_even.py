@@ -13,16 +13,20 @@ storage and precision as all of these.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 
 from dimsolve.ir.display import Displayed
+from dimsolve.ir.graph import Graph
 from dimsolve.solver.algebra.dims import evaluate
 from dimsolve.solver.algebra.poly import Dim
 
 from .machine import Machine
-from .plan import Plan, bytes_of, machine_of
-from .plan_data import PlanError, problem, seconds_text
+from .mesh import MeshLike
+from .plan import Plan, bytes_of, machine_of, plan
+from .plan_data import PlanError, SearchRecord, problem, seconds_text
+from .planning.auto import SECONDS
 from .sizes import read_size
 
 NO_PLANS = problem(
@@ -30,6 +34,13 @@ NO_PLANS = problem(
     "there is nothing to compare",
     "{reason}",
     'write break_even({{"one": plan, "other": other}}, {{"batch": [8, 16]}}, sizes={{"seq": 128}})',
+)
+NO_REGION = problem(
+    "no-region",
+    "a region begins where a plan is proved to be the best",
+    "{reason}",
+    "search longer, dimsolve.plan(graph, mesh, 'auto', sizes=..., seconds=600), or name a symbol "
+    "of the search",
 )
 NEAR = 64
 """So many sizes about the middle are asked for one that some plan serves."""
@@ -244,6 +255,196 @@ class _Asked:
                 if low[axis] < size < high[axis] and both <= self.cheapest(point).costs.keys():
                     return point
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Where a plan is not known to be the best any more: at ``size``, where it costs ``cost``, and
+    a search has found ``plan``, which costs ``least``; both None where it has found none. fits:
+    whether the first plan fits there.
+    """
+
+    size: int
+    cost: int
+    plan: Plan | None = field(repr=False)
+    least: int | None
+    fits: bool
+
+    @property
+    def beaten(self) -> bool:
+        """Whether the plan beside is better; otherwise neither was proved to be the best."""
+        return not self.fits or (self.least is not None and self.least < self.cost)
+
+    def __str__(self) -> str:
+        own = seconds_text(self.cost)
+        if self.least is None:
+            return f"it takes {own}, not proved" if self.fits else "no plan is known that fits"
+        other = seconds_text(self.least)
+        if not self.fits:
+            return f"it does not fit, another takes {other}"
+        return f"it takes {own}, another {other}" if self.beaten else f"it takes {own}, not proved"
+
+
+@dataclass(frozen=True, slots=True)
+class BestRegion:
+    """How far a plan stays the best along ``symbol``, the other sizes being ``at``. proved: the
+    sizes at which a search has proved that no plan is faster. below, above: what comes next on
+    either side; None where it is still the best at the last size within what was asked for that it
+    serves.
+    """
+
+    symbol: str
+    at: Mapping[str, int]
+    proved: tuple[int, ...]
+    below: Beside | None
+    above: Beside | None
+
+    def __str__(self) -> str:
+        fixed = "".join(f", {name} = {size}" for name, size in sorted(self.at.items()))
+        lines = [f"the best at {self.symbol} = {', '.join(map(str, self.proved))}{fixed}"]
+        for each in (self.below, self.above):
+            if each is not None:
+                lines.append(f"at {self.symbol} = {each.size} {each}")
+        return "\n".join(lines)
+
+
+def best_region(
+    graph: Graph, best: Plan, symbol: str, within: tuple[int, int], *, seconds: float = SECONDS
+) -> BestRegion:
+    """Returns how far a plan of the policy ``"auto"`` stays the best when one size changes.
+
+    graph: that of the plan. within: the least and the largest size. seconds: of each search. Sizes
+    twice as large, and half as large, are searched, and where the plan is not the best any more,
+    halves between, among sizes that it serves. What is said is said of the sizes that were
+    searched: of each there is a proof.
+
+    Raises PlanError where the plan is not proved to be the best, or its search had no such symbol.
+
+    >>> from dimsolve.examples import llama
+    >>> import dimsolve as ds
+    >>> model, example, names = llama.tiny()
+    >>> graph = ds.trace(model, kwargs=example, dynamic=names)
+    >>> machine = ds.Machine.named("h100").model_copy(update={"floor": 0.0, "flops": {"": 1e12}})
+    >>> sizes = {"batch": 2, "seq": 16}
+    >>> best = ds.plan(graph, {"tp": 2}, "auto", machine=machine, sizes=sizes)
+    >>> print(ds.best_region(graph, best, "batch", (1, 8)))
+    the best at batch = 2, 3, seq = 16
+    at batch = 4 it takes 86.9 us, another 86.11 us
+    """
+    record = best.search
+    if record is None or not record.optimal:
+        raise NO_REGION(reason="it is not proved that no plan is faster than this one")
+    if symbol not in record.sizes:
+        raise NO_REGION(reason=f"the search had no size for {symbol!r}")
+    asked = _Region(graph, best, symbol, seconds)
+    low, high = (read_size(symbol, size, 1) for size in within)
+    start = record.sizes[symbol]
+    sides = [asked.beyond(start, end) for end in (low, high)]
+    fixed = {name: size for name, size in record.sizes.items() if name != symbol}
+    proved = [size for size, found in asked.known.items() if found is None]
+    return BestRegion(symbol, fixed, tuple(sorted({start, *proved})), *sides)
+
+
+@dataclass
+class _Region:
+    graph: Graph
+    best: Plan
+    symbol: str
+    seconds: float
+    known: dict[int, Beside | None] = field(default_factory=dict)
+
+    def beyond(self, start: int, end: int) -> Beside | None:
+        """The nearest size towards the end at which the plan is not proved to be the best, by
+        doubling and halving.
+        """
+        last = start
+        while last != end:
+            far = min(2 * last, end) if end > last else max(last // 2, end)
+            size = self.served(far, last, end)
+            if size is None:
+                return None
+            found = self.at(size)
+            if found is not None:
+                return self.between(last, found)
+            last = size
+        return None
+
+    def between(self, last: int, found: Beside) -> Beside:
+        """The first one of those that halving finds."""
+        while True:
+            size = self.served((last + found.size) // 2, last, found.size, inside=True)
+            if size is None:
+                return found
+            other = self.at(size)
+            if other is None:
+                last = size
+            else:
+                found = other
+
+    def served(self, about: int, last: int, end: int, inside: bool = False) -> int | None:
+        """The nearest size to ``about`` that the plan serves, after the last one; inside: before
+        the end, too.
+        """
+        low, high = sorted((last, end))
+        for distance in range(max(NEAR, abs(last))):
+            for size in dict.fromkeys((about + distance, about - distance)):
+                if low <= size <= high and size != last and not (inside and size == end):
+                    with suppress(PlanError):
+                        self.best.check(self.sizes(size))
+                        return size
+        return None
+
+    def sizes(self, size: int) -> dict[str, int]:
+        assert self.best.search is not None
+        return {**self.best.search.sizes, self.symbol: size}
+
+    def at(self, size: int) -> Beside | None:
+        """What is found beside the plan at a size; None where it is proved to be the best."""
+        if size not in self.known:
+            self.known[size] = self._at(size)
+        return self.known[size]
+
+    def _at(self, size: int) -> Beside | None:
+        record, sizes = self.best.search, self.sizes(size)
+        assert record is not None
+        cost = self.best.cost(sizes, machine=record.machine).picoseconds
+        fits = record.memory is None or (
+            self.best.memory(sizes, optimizer_states=record.optimizer_states).total <= record.memory
+        )
+        try:
+            made = self._searched(record, sizes)
+        except PlanError as error:
+            if error.diagnostic.code not in ("nothing-fits", "not-found"):
+                raise
+            return Beside(size, cost, None, None, fits)
+        assert made.search is not None
+        if fits and cost <= made.search.bound:
+            return None
+        return Beside(size, cost, made, made.search.cost, fits)
+
+    def _searched(self, record: SearchRecord, sizes: Mapping[str, int]) -> Plan:
+        return plan(
+            self.graph,
+            record.ranks or self._mesh(),
+            "auto",
+            "auto" if record.storage else dict(self.best.state),
+            machine=record.machine,
+            memory=record.memory,
+            sizes=sizes,
+            optimizer_states=record.optimizer_states,
+            seconds=self.seconds,
+            progress=False,
+            uneven=record.uneven,
+        )
+
+    def _mesh(self) -> MeshLike:
+        """The mesh that was asked for, whose axes may be seen as several."""
+        inner = {each: axis for axis, own in self.best.factors.items() for each in own}
+        found: dict[str, int] = {}
+        for axis, count in self.best.mesh.items():
+            whole = inner.get(axis, axis)
+            found[whole] = found.get(whole, 1) * int(str(count))
+        return found
 
 
 def _searched(plan: Plan) -> tuple[object, ...]:

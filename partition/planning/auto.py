@@ -151,6 +151,12 @@ def cases_of(network: Network, mesh: Mesh, asked: Asked) -> list[Case]:
     return list(cases(network, mesh, asked.storage, limited, fixed_case(network, mesh, asked)))
 
 
+OPERATORS = [["operators"]]
+"""The proof of what all operators cost at least, each alone."""
+
+MANY = 256
+"""Options of an operator, from which on a plan is looked for axis by axis before all else."""
+
 FIRST_GUESS = 4096
 """The best plan is first looked for at most by this part above the bound of relaxed values."""
 
@@ -224,7 +230,7 @@ class Rounds:
     def run(self) -> Rounds:
         """Returns itself, when no more is to be found, or the user has waited long enough."""
         self.clock.says(self.text)
-        self.form.vocabulary.clock = self.clock
+        self.form.vocabulary.clock = self.form.ways.clock = self.clock
         try:
             self._run()
         except TimeUp:
@@ -232,7 +238,7 @@ class Rounds:
         except KeyboardInterrupt:
             self.clock.interrupt()
         finally:
-            self.form.vocabulary.clock = Clock()
+            self.form.vocabulary.clock = self.form.ways.clock = Clock()
         unlimited = self.form.memory is None
         if self.cost == FORBIDDEN and self.bound < FORBIDDEN and unlimited and self.clock.late:
             self.by_axis()
@@ -261,11 +267,18 @@ class Rounds:
         self.offer(taken)
 
     def _run(self) -> None:
-        now = self.form.instance(self.form.options(), clock=self.clock)
+        options = self.form.options()
+        if max(map(len, options), default=0) > MANY:
+            # The time may be over before the problem is written down.
+            self.prove(self.form.least_alone(options), [OPERATORS])
+            if self.cost == FORBIDDEN and self.form.memory is None:
+                self.by_axis()
+        now = self.form.instance(options, clock=self.clock)
+        known: list[Any] = []
         if now.relaxed and now.problem.entries > LARGE:
             # A bound is enough to drop most options, and all else is faster without them.
-            bound, steps = bounded(now.problem, self.clock)
-            self.prove(bound, [steps])
+            bound, known = bounded(now.problem, self.clock)
+            self.prove(bound, [known])
         else:
             self.solve(now, self.cost, [])
         part = FIRST_GUESS
@@ -273,18 +286,19 @@ class Rounds:
             before = self.bound
             above = self.bound // part if part else self.bound << 8
             guess = min(self.bound + above + 1, self.cost)
-            self.below(guess, now)
+            self.below(guess, now, known)
             if self.form.memory is None and self.bound < min(guess, self.cost):
                 break  # More options are left below a larger guess, so that the bound is no better.
             if self.bound == before and (guess == self.cost or part == 0):
                 break
             part //= 2
 
-    def below(self, target: int, now: Instance) -> None:
-        """Looks for choices that cost less than the target."""
+    def below(self, target: int, now: Instance, known: list[Any]) -> None:
+        """Looks for choices that cost less than the target. known: the proof of a bound."""
         dropped: list[Any] = []
         while now.relaxed and not self.clock.late:
-            masks, steps = drop(now.problem, target, clock=self.clock)
+            masks, steps = drop(now.problem, target, clock=self.clock, known=known)
+            known = []
             dropped.append(steps)
             if masks is None:
                 self.prove(target, dropped)
@@ -802,6 +816,10 @@ def check_case(form: Formulation, bound: int, proof: Sequence[Any]) -> None:
     options = form.options()
     if not proof:
         raise NotProved("a case has no proof")
+    if proof == [OPERATORS]:
+        if form.least_alone(options) < bound:
+            raise NotProved(f"its operators alone may cost less than {bound}")
+        return
     for steps in proof[:-1]:
         masks = survivors_of(form.instance(options).problem, bound, steps)
         options = form.kept(options, masks[: len(options)])

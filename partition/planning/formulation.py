@@ -193,6 +193,12 @@ class Formulation:
         found: Numbers = self.once(key, make)
         return found
 
+    def least_alone(self, options: Kept) -> int:
+        """Returns what all operators cost at least, each alone: values cost nothing less."""
+        own = zip(self.network.operators, options, strict=True)
+        costs = [self.operator_costs(operator, each) for operator, each in own]
+        return sum(int(each.min(initial=FORBIDDEN)) for each in costs)
+
     def _operator_cost(
         self, operator: Operator, option: Option, tensors: Sequence[Edge | None], runs: int
     ) -> int:

@@ -25,6 +25,7 @@ from dimsolve.solver.algebra.poly import Dim
 from ..layout import Layout, Step, allowed, units_of
 from ..placement import Placement, Replicate, Shard
 from ..reshard import Collective, conversion
+from ..search.clock import Clock
 from ..search.problem import FORBIDDEN, Numbers
 from .axis_state import stored
 from .choices import R
@@ -62,6 +63,7 @@ class Ways:
         self.rooms = Rooms(network.facts, [count for _, count in axes], holds)
         self.conversions = SharedConversions(network, axes, rooms=self.rooms)
         self.counts = tuple([count for _, count in axes])
+        self.clock = Clock()
         self.layouts: list[Layout] = []
         self.needs: list[Need] = []
         self.atoms: list[Atom] = []
@@ -167,9 +169,10 @@ class Ways:
         return found[inverse]
 
     def way(self, edge: Edge, start: int, needs: Needs) -> int:
-        """Returns the number of the way from a layout to all of these needs."""
+        """Returns the number of the way from a layout to all of these needs. Raises TimeUp."""
         key = start, needs, edge.gradient != "never", self.rooms.of(edge.dims)
         if key not in self._ways:
+            self.clock.check()
             uses = [Use(*self.needs[n], str(n)) for n in sorted(needs)]
             try:
                 steps = self.conversions.steps(edge, self.layouts[start], uses)

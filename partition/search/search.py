@@ -15,7 +15,7 @@ answer is the best choice so far, and the bound is what was proved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -122,13 +122,18 @@ def solve(
 
 
 def drop(
-    problem: Problem, target: int, *, clock: Clock | None = None, work: float = WORK
+    problem: Problem,
+    target: int,
+    *,
+    clock: Clock | None = None,
+    work: float = WORK,
+    known: Sequence[Any] = (),
 ) -> tuple[list[Any] | None, list[Any]]:
     """Returns for every node which of its options some choice may have that costs less than the
     target, as far as bounds tell; None where no choice does. With the proof, for
-    `dimsolve.partition.search.check.survivors_of`.
+    `dimsolve.partition.search.check.survivors_of`. known: the proof of a bound by `bounded`.
     """
-    return _Drop(problem, clock or Clock(), work, target=target).masks()
+    return _Drop(problem, clock or Clock(), work, target=target).masks(known)
 
 
 def bounded(problem: Problem, clock: Clock, work: float = WORK) -> tuple[int, list[Any]]:
@@ -485,10 +490,13 @@ class Search:
         for _ in range(SWEEPS // PASSES):
             for sweep in range(PASSES):
                 passing.sweep(forward=sweep % 2 == 0)
-                if sweep >= PASSES - 2:
+                late = self.late
+                if sweep >= PASSES - 2 or late:
                     chosen = passing.decoded(forward=sweep % 2 == 1)
                     improve(chosen, passing.costs, edges)
                     cuts.add(chosen)
+                if late:
+                    break
             bound = passing.bound() + constant_of(core, prices)
             stalled = 0 if bound > best[0] + cuts.matters(best[0]) else stalled + 1
             step = min(2 * step, 0.5) if bound > best[0] else step / 2
@@ -514,6 +522,12 @@ class Search:
         given.update({key: np.rint(m) for key, m in best[1].items()})
         prices.clear()
         prices.update(best[2])
+        return self.above(core, edges, given, prices, end=end)
+
+    def above(
+        self, core: Core, edges: Edges, given: dict[Any, Table], prices: Prices, *, end: bool
+    ) -> int | None:
+        """Drops options and pairs by these messages, or says the bound where it ends the matter."""
         costs, constant = priced_costs(core, self.scale, prices), constant_of(core, prices)
         core.reached = int(-(-(Messages(costs, edges, given).bound() + constant) // self.scale))
         limit = min(self.target, core.reached) if end else self.target
@@ -524,9 +538,10 @@ class Search:
             for j in core.edges[i]
             if i < j
         ]
-        most = self.scale * (limit - 1)
-        over = drop_above(core, costs, edges, given, constant, most)
-        return limit if over or end else None
+        if end:
+            return limit
+        over = drop_above(core, costs, edges, given, constant, self.scale * (limit - 1))
+        return limit if over else None
 
     def walk(self, core: Core, edges: Edges, prices: Prices, chosen: dict[int, int]) -> None:
         """Offers choices near one that is known."""
@@ -659,6 +674,17 @@ class Search:
 class _Drop(Search):
     """A search whose target stands, and in which an option goes by bounds alone."""
 
+    def above_known(self, core: Core, said: dict[str, Any]) -> bool:
+        """Drops by messages that are known of the same core; whether nothing is left."""
+        given = {}
+        for i, j, first, second in said["messages"]:
+            given[j, i], given[i, j] = np.array(first, float), np.array(second, float)
+        edges = scaled(core.edges, self.scale)
+        if self.above(core, edges, given, {}, end=False) is not None:
+            return True
+        core.reduce()
+        return False
+
     def offer(self, chosen: list[int]) -> bool:
         cost = self.problem.cost(chosen)
         return cost < FORBIDDEN and self.problem.fits(chosen)
@@ -679,7 +705,7 @@ class _Drop(Search):
             return self.least()
         return (self.target if found is None else found), core.steps
 
-    def masks(self) -> tuple[list[Any] | None, list[Any]]:
+    def masks(self, known: Sequence[Any] = ()) -> tuple[list[Any] | None, list[Any]]:
         self.begin()
         core = Core.__new__(Core)
         given: dict[Any, Table] = {}
@@ -687,6 +713,8 @@ class _Drop(Search):
         try:
             core = Core(self.problem, only_bounds=True)
             core.reduce(self.clock)
+            if known and known[-1][1].get("messages") and self.above_known(core, known[-1][1]):
+                return None, core.steps
             while True:
                 before = core.options
                 order = elimination_order(core, self.work, self.work)

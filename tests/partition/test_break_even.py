@@ -8,9 +8,13 @@ import pytest
 
 import dimsolve as ds
 from dimsolve.ir.display import render
+from dimsolve.partition.inlining import inlined
 from dimsolve.partition.machine import Machine
+from dimsolve.partition.mesh import Mesh
 from dimsolve.partition.plan import Plan
-from tests.partition.planning.test_auto import SLOW
+from dimsolve.partition.planning.auto import Asked, formulation_of
+from dimsolve.partition.planning.network import Network
+from tests.partition.planning.test_auto import SLOW, fixed
 from tests.partition.planning.test_policies import two_linears
 
 NAMES = ("data", "tensor", "replicate")
@@ -122,3 +126,50 @@ def test_nothing_to_compare_is_said() -> None:
         ds.break_even(named(), {"batch": [2]})
     with pytest.raises(ds.PlanError, match="'rows' is none"):
         ds.break_even(named(), {"rows": [2]}, sizes={"batch": 2, "seq": 2})
+
+
+def test_a_region_is_where_no_plan_of_all_is_cheaper() -> None:
+    """Beside all plans that there are, at every size that was asked."""
+    graph, sizes = two_linears(), {"batch": 2, "seq": 16}
+    mesh = Mesh.of({"tp": 2})
+    best = ds.plan(graph, mesh, "auto", machine=FAST, sizes=sizes)
+    found = ds.best_region(graph, best, "batch", (1, 500))
+    options = formulation_of(Network(inlined(graph)), mesh, Asked(FAST, sizes)).options()
+    every = {
+        str(n): ds.plan(graph, mesh, fixed(mesh, taken))
+        for n, taken in enumerate(product(*options))
+    }
+    least = {n: min(costs_at(every, n, 16, FAST).values()) for n in (*found.proved, 60, 61, 62)}
+    own = {n: best.cost(batch=n, seq=16, machine=FAST).picoseconds for n in least}
+    assert found.proved[0] == 1 and 2 in found.proved
+    assert all(own[n] == least[n] for n in found.proved)
+    assert found.below is None and found.above is not None and found.above.beaten
+    size = found.above.size
+    assert size == found.proved[-1] + 1 and own[size] == found.above.cost
+    assert least[size] == found.above.least and least[size] < own[size]
+    assert found.above.plan is not None and ds.verify(found.above.plan).ok
+
+
+def test_a_region_ends_where_the_plan_does_not_fit() -> None:
+    graph, sizes = two_linears(), {"batch": 2, "seq": 16}
+    free = ds.plan(graph, {"tp": 2}, "auto", machine=SLOW, sizes=sizes)
+    limit = int(free.memory(sizes).total * 1.5)
+    best = ds.plan(graph, {"tp": 2}, "auto", machine=SLOW, sizes=sizes, memory=limit)
+    found = ds.best_region(graph, best, "batch", (1, 1 << 14))
+    assert all(best.memory(batch=size, seq=16).total <= limit for size in found.proved)
+    assert found.above is not None and not found.above.fits
+    assert best.memory(batch=found.above.size, seq=16).total > limit
+    beside = found.above.plan
+    assert beside is None or beside.memory(batch=found.above.size, seq=16).total <= limit
+
+
+def test_what_has_no_region_is_refused() -> None:
+    graph = two_linears()
+    sizes = {"batch": 2, "seq": 16}
+    with pytest.raises(ds.PlanError) as told:
+        ds.best_region(graph, ds.plan(graph, {"tp": 2}, "data"), "batch", (1, 8))
+    assert told.value.diagnostic.reason == "it is not proved that no plan is faster than this one"
+    best = ds.plan(graph, {"tp": 2}, "auto", sizes=sizes)
+    with pytest.raises(ds.PlanError) as told:
+        ds.best_region(graph, best, "rows", (1, 8))
+    assert told.value.diagnostic.reason == "the search had no size for 'rows'"

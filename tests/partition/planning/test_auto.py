@@ -16,13 +16,14 @@ from dimsolve.exec.graph import Graph
 from dimsolve.partition.inlining import inlined
 from dimsolve.partition.machine import Machine
 from dimsolve.partition.mesh import Mesh
-from dimsolve.partition.planning import formulation
+from dimsolve.partition.planning import auto, formulation
 from dimsolve.partition.planning.auto import Asked, formulation_of
 from dimsolve.partition.planning.axis_state import AxisState
 from dimsolve.partition.planning.network import Network
 from dimsolve.partition.planning.planner import Policy
 from dimsolve.partition.planning.requirements import Requirements
 from dimsolve.partition.planning.vocabulary import Option
+from dimsolve.partition.search.clock import TimeUp
 from tests.oracles.all_ranks import compare
 
 from .models import traced
@@ -266,6 +267,36 @@ def test_a_search_without_time_takes_a_plan_that_is_legal_and_claims_nothing(
     assert equal(made, g)
     claimed = made.search.model_copy(update={"bound": 1})
     assert not ds.verify(made.model_copy(update={"search": claimed})).ok
+
+
+def test_what_operators_cost_alone_bounds_a_search_whose_time_is_over_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The problem is never written down: a plan is found axis by axis, and no more is claimed."""
+    write = formulation.Formulation.instance
+
+    def late(self: Any, options: Any, most: int | None = None, clock: Any = None) -> Any:
+        if clock is not None:
+            raise TimeUp
+        return write(self, options, most)
+
+    proved = 0
+    for seed in range(4):
+        random = Random(seed)
+        graph = random_graph(random, random.randint(2, 4)).graph
+        sizes = dict.fromkeys(Network(inlined(graph)).classes.known, 8)
+        best = ds.plan(graph, {"a": 2, "b": 2}, "auto", machine=SLOW, sizes=sizes).search
+        with monkeypatch.context() as patch:
+            patch.setattr(auto, "MANY", 0)
+            patch.setattr(formulation.Formulation, "instance", late)
+            made = ds.plan(graph, {"a": 2, "b": 2}, "auto", machine=SLOW, sizes=sizes)
+        assert best is not None and made.search is not None
+        assert made.search.bound <= best.cost <= made.search.cost
+        assert ds.verify(made).ok
+        claimed = made.search.model_copy(update={"bound": made.search.bound + 1})
+        assert not ds.verify(made.model_copy(update={"search": claimed})).ok
+        proved += made.search.bound > 0
+    assert proved
 
 
 def test_sizes_that_are_missing_are_named() -> None:
