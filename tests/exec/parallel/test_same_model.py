@@ -160,6 +160,17 @@ def test_a_hook_on_logits_sees_the_loss_on_all_ranks_or_is_refused_on_one() -> N
     assert other.startswith(f"RankFailure: rank 0 failed\n  {reason}{hint}")
 
 
+def test_who_looks_at_logits_in_parts_sees_the_loss() -> None:
+    for gaps in world(2).run(hooked.placed_logits_looked_at):
+        assert len(gaps) == 4
+        assert all(gap < 1e-12 for _, gap in gaps), gaps
+
+
+def test_what_the_loss_does_not_use_has_no_gradient() -> None:
+    """Both outputs are gathered in one collective."""
+    assert world(2).run(hooked.unused_looked_at) == [[True] * 6] * 2
+
+
 REGISTER: list[Callable[[nn.Module], object]] = [
     lambda module: module.register_forward_hook(lambda *_: None),
     lambda module: module.register_forward_pre_hook(lambda *_: None),
