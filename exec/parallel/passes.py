@@ -31,7 +31,7 @@ from torch.utils._pytree import tree_leaves
 from dimsolve.ir.errors import Problem
 
 from ..distributed.failures import Failure
-from ..distributed.meeting import Meeting
+from ..distributed.meeting import STILL, Meeting
 from ..distributed.watch import Watch
 from ..lowering.values import labelled
 from .given_inputs import is_compared
@@ -86,7 +86,10 @@ class Passes:
         """Compares what all ranks have now."""
         topic = f"{self._parts}/{self._count}"
         self.guard.ask(lambda: self._store.set("asked", topic))
-        meeting = Meeting(self.guard, self.ranks, text, self._store, topic, self._alone)
+        here = f"the comparison of backward passes, at {text}"
+        meeting = Meeting(
+            self.guard, self.ranks, text, self._store, topic, self._alone, here, 2 * STILL
+        )
         told = meeting.wait(f"came to {text}")
         texts = {rank: said.split(" to ", 1)[1] for rank, said in told.items()}
         first, mine = self.ranks[0], self.guard.rank
