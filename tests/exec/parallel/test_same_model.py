@@ -152,8 +152,8 @@ def test_a_hook_on_logits_sees_the_loss_on_all_ranks_or_is_refused_on_one() -> N
     assert gap < 1e-7
     reason, hint = (
         "rank 0 asks for the gradient of output 'logits', and other ranks do not\n"
-        "  it is gathered from all ranks, and rank 1 waits in the comparison of backward passes, at "
-        "output 'logits' in call 2 of program 0\n",
+        "  it is gathered from all ranks, and rank 1 waits in the comparison of backward passes, "
+        "at output 'logits' in call 2 of program 0\n",
         "  hint: register the hook, call retain_grad or ask autograd.grad for it on every rank",
     )
     assert first == f"DimsolveError: {reason}{hint}"
