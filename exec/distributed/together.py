@@ -7,7 +7,8 @@
     reduce-scatter    rows of all parts side by side
 
 These lay out anew what they send and what they get, so that putting tensors together costs nothing
-beside; an all-reduce works in place, and goes alone. Gradients come back together too.
+beside; an all-reduce works in place, and goes alone. Gradients come back together too, those that
+there are: to what all ranks' losses leave out none comes.
 """
 
 from __future__ import annotations
@@ -73,16 +74,20 @@ class Together(Function):
     @staticmethod
     def forward(ctx: Any, function: Pair, arguments: tuple[Any, ...], *tensors: Tensor) -> Any:
         ctx.way = function, arguments
+        ctx.set_materialize_grads(False)  # where nothing comes back nothing is sent
         made = _all(function, arguments, tensors)
         needed = ctx.needs_input_grad[2:]
         ctx.mark_non_differentiable(*[x for x, need in zip(made, needed, strict=True) if not need])
         return made
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         function, arguments = ctx.way
-        needed = ctx.needs_input_grad[2:]
-        given = [x for x, need in zip(gradients, needed, strict=True) if need]
+        wanted = zip(gradients, ctx.needs_input_grad[2:], strict=True)
+        needed = [need and x is not None for x, need in wanted]
+        given = [x for x, need in zip(gradients, needed, strict=True) if need and x is not None]
+        if not given:
+            return None, None, *[None] * len(needed)
         back, *rest = function.back(*arguments)
         made: Iterator[Tensor]
         if torch.is_grad_enabled() and back in _WAYS:

@@ -13,7 +13,8 @@ go back by what is handed out:
     nobody looks      gradient S(0) ──▶ the part                      nothing is sent
     a hook is there   gradient S(0) ─ all-gather ─▶ logits ─▶ hook ─ slice ─▶ the part
 
-All ranks must look: the gradient is gathered from all. One that looks alone is told so.
+All ranks must look: the gradient is gathered from all. One that looks alone is told so. What is
+handed out in parts, as a DTensor, has a DTensor's gradient, for which nothing is sent.
 
 Where this cannot be (the output is made in a region that is run again, written to, or a rule's
 extreme), a hook says that it does not see the gradient. FSDP and DDP, which only notice by hooks of
@@ -118,29 +119,41 @@ class _Beside(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, part: Tensor, _: Tensor, unasked: Tensor, looks: Looks, cuts: Cuts
+        ctx: Any,
+        part: Tensor,
+        _: Tensor,
+        unasked: Tensor,
+        looks: Looks,
+        cuts: Cuts,
+        placed: Placed,
     ) -> Tensor:
-        ctx.looks, ctx.cuts = looks, cuts
+        ctx.looks, ctx.cuts, ctx.placed = looks, cuts, placed
         ctx.set_materialize_grads(False)
         return part.view_as(part)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
         if gradient is None or not ctx.looks.at(ctx.next_functions):
-            return gradient, None, None, None, None
+            return gradient, None, None, None, None, None
         gather: Any = Gather
         for shard, end in ctx.cuts:
             meet(end, f"the gradient of output '{ctx.looks.name}'")
             recorded = torch.is_grad_enabled()
             gradient = (gather.apply if recorded else gather.compute)(gradient, shard, end, False)
-        return None, gradient, None, None, None
+        gradient = gradient if ctx.placed is None else ctx.placed(gradient)
+        return None, gradient, None, None, None, None
 
 
 Cuts = Sequence[tuple[Shard, Communicator]]
 """The cuts that are undone, in this order, each with its axis' end."""
 
+Placed = Callable[[Tensor], Tensor] | None
+"""Makes the DTensor that is handed out of a part; None where a plain tensor is."""
 
-def beside_step(name: str, cuts: Cuts) -> Callable[[Tensor, Tensor | None], Tensor]:
+
+def beside_step(
+    name: str, cuts: Cuts, placed: Placed = None
+) -> Callable[[Tensor, Tensor | None], Tensor]:
     """Returns what an output goes through on its way to others. name: the output's."""
 
     def beside(part: Tensor, handed: Tensor | None) -> Tensor:
@@ -150,7 +163,9 @@ def beside_step(name: str, cuts: Cuts) -> Callable[[Tensor, Tensor | None], Tens
             return part
         hooks, unasked = _Called(), torch.empty(0, requires_grad=True)
         _keep_hooks(handed, hooks)
-        made: Tensor = _Beside.apply(part, handed, unasked, Looks(name, hooks, ref(handed)), cuts)
+        made: Tensor = _Beside.apply(
+            part, handed, unasked, Looks(name, hooks, ref(handed)), cuts, placed
+        )
         return made
 
     return beside
@@ -203,18 +218,13 @@ def _has_gradient(value: Value) -> bool:
 
 
 def note_hooks(result: Any, found: Iterable[Beside]) -> None:
-    """Has hooks on these outputs of a call say what they do not see, and those on outputs that were
-    gathered in one collective be called with gradients only.
-    """
+    """Has hooks on these outputs of a call say what they do not see."""
     leaves = tree_leaves(result)
     for place, name, other in found:
         _keep_hooks(leaves[place], Hooks(name, other))
-    for output in leaves:
-        if type(output) is Tensor and "Together" in type(output.grad_fn).__name__:
-            _keep_hooks(output, _Called())
 
 
 def _keep_hooks(output: Any, hooks: OrderedDict[int, Any]) -> None:
-    if type(output) is Tensor and output.grad_fn is not None and output._backward_hooks is None:
+    if isinstance(output, Tensor) and output.grad_fn is not None and output._backward_hooks is None:
         output._backward_hooks = hooks
         output.grad_fn._register_hook_dict(output)  # as torch does with the first hook

@@ -150,6 +150,7 @@ class _Lowering:
         self.copied: list[tuple[fx.Node, InputPlan]] = []
         self.converted: dict[fx.Node, str] = {}
         self.told: set[fx.Node] = set()
+        self.names: dict[Any, str] = {}
 
     def program(self) -> Program:
         """Makes the program, node by node in the order of the graph."""
@@ -167,7 +168,9 @@ class _Lowering:
                 self._beside(node)
         self._write_back()
         absent = self._output()
-        leaves = enumerate(tree_leaves(self.fx.output_node().args[0]))
+        returned = tree_leaves(self.fx.output_node().args[0])
+        names = [self.names.get(leaf, "") for leaf in returned]
+        leaves = enumerate(returned)
         untold = self.converted.keys() - self.told
         converted = [(n, self.converted[leaf]) for n, leaf in leaves if leaf in untold]
         gathers = gather_in_blocks(self.setting)
@@ -186,6 +189,7 @@ class _Lowering:
             left=self.graph.left,
             objects=self.graph.objects,
             absent=absent,
+            names=tuple(names),
             beside=beside(self.graph, converted),
             axes=tuple(self.plan.mesh),
             gathers=gathers,
@@ -206,6 +210,8 @@ class _Lowering:
             if isinstance(item, Value):
                 entry = outputs.get(item.name)
                 node = self.values.returned(item.name, entry, always=left)
+                if entry is not None and node is not None:
+                    self.names[node] = entry.name
                 if entry is not None and node is not self.values.source(entry.value):
                     self.converted[node] = entry.name
                 return node

@@ -122,8 +122,8 @@ class Program:
     objects: which of what is handed out are objects. absent: classes of what the model returned and
     the program cannot return. draws: None where nothing draws random numbers. axes: of the mesh.
     switches: whether it switches modes of torch. gathers: whether it gathers parameters that are
-    stored in parts. beside: outputs that another one is computed from. bodies: its own function,
-    and those of its regions.
+    stored in parts. names: of what is handed out, by the leaves of the tree. beside: outputs that
+    another one is computed from. bodies: its own function, and those of its regions.
     """
 
     bodies: tuple[Body, ...]
@@ -134,6 +134,7 @@ class Program:
     left: Mapping[Place, Left]
     objects: Mapping[Place, Made]
     absent: tuple[str, ...]
+    names: tuple[str, ...]
     beside: tuple[Beside, ...]
     draws: Draws | None
     axes: tuple[str, ...]

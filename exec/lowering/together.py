@@ -45,6 +45,22 @@ def send_together(program: fx.Graph, ends: Mapping[str, Communicator]) -> None:
         for number, step in enumerate(members):
             step.target, step.args = operator.getitem, (made, number)
             step.meta["origin"] = Origin("part", label)
+            if any(user.op == "output" for user in step.users):
+                _hand_out(program, step, label)
+
+
+def _hand_out(program: fx.Graph, step: fx.Node, label: str) -> None:
+    """Gives what is handed out a place of its own in the backward pass: whether a gradient comes to
+    it is no matter of what else has come with it.
+    """
+    with program.inserting_after(step):
+        own = program.call_function(_itself, (step,))
+    own.meta["origin"] = Origin("part", label)
+    step.replace_all_uses_with(own, delete_user_cb=lambda user: user is not own)
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x.view_as(x)
 
 
 def _alike(program: fx.Graph, ends: Mapping[str, Communicator]) -> Iterator[list[fx.Node]]:

@@ -264,15 +264,20 @@ class Values:
         """Lets an output's users take it, and what is made of it on the way to what is handed out,
         from steps that know what is handed out. Returns that; None where it is not known so.
         """
-        if self._setting.returned(entry.name) != "whole":
+        how, placing = self._setting.returned(entry.name), self._setting.returned.as_placed
+        placed = how == "placed" and placing is not None
+        if how == "none":
             return None
-        made, target = self._handed(entry, False)
+        made, target = self._handed(entry, placed)
+        as_handed = None
         ends = [
             labelled(self._setting.communicators[axis], entry.name)
             for axis in self._setting.plan.mesh
         ]
         places = [(name, made)]
-        if not any(isinstance(placement, Shard) for placement in target):
+        if any(isinstance(placement, Shard) for placement in target):
+            as_handed = placing(target) if placed and placing is not None else None
+        else:
             source = entry.source
             while (conversion := self._conversions.get(source)) is not None:
                 places.append((source, self._setting.layout(conversion.after)))
@@ -283,7 +288,7 @@ class Values:
             return None
         for (place, _), undone in zip(places, cuts, strict=True):
             if undone is not None and self.env[place] is not handed:
-                step = beside_step(entry.name, undone)
+                step = beside_step(entry.name, undone, as_handed)
                 known = self._setting.fx.call_function(step, (self.env[place], handed))
                 known.meta["origin"] = Origin("beside", entry.name)
                 self.env[place] = known

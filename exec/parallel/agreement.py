@@ -37,9 +37,12 @@ from ..distributed.watch import Watch, chosen_timeout, watch
 from ..lowering.lengths import InputLengths
 from .given_inputs import Coordinates, GivenInputs, text_of
 from .held_state import different_state, state_told
+from .passes import Passes, note_outputs
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+    from .mesh import RankMesh
 
 
 _LENGTH = 200
@@ -104,6 +107,9 @@ TIMEOUT = 60.0
 HISTORY = 64
 """How many calls a rank remembers."""
 
+_MANY = 8
+"""So many calls without a backward pass are told from fewer."""
+
 _numbers = count()
 
 
@@ -164,6 +170,21 @@ _OTHER_FROZEN = Problem(
     "{names} a gradient on rank {rank}, and not on rank {other}",
     "set requires_grad alike on every rank",
 )
+_OTHER_OUTPUTS = Problem(
+    AgreementError,
+    "losses-differ",
+    "the ranks' losses are made of different outputs, or calls",
+    "rank {rank} goes back through {own}\n  rank {other} goes back through {others}",
+    "make the loss of the same outputs on every rank: add 0 * output.sum() of those that only some "
+    "need, and call backward() for the same calls",
+)
+_MORE_OUTPUTS = Problem(
+    AgreementError,
+    "loss-alone",
+    "rank {rank} goes back through {what}, and other ranks do not",
+    "what it sends there all ranks must send, and {who}",
+    _OTHER_OUTPUTS.hint,
+)
 _SILENT = Problem(
     AgreementError,
     "no-answer",
@@ -219,6 +240,9 @@ class Agreement:
         self._known: dict[int, tuple[int, Any]] = {}
         self._sent: set[str] = set()
         self._name = ""
+        self.number = 0
+        self._back = 0
+        self.passes: Passes | None = None
         self._watch: Watch | None = watch()
         if self._watch is None:
             return
@@ -232,10 +256,12 @@ class Agreement:
             else [int(rank) for rank in device_mesh.mesh.flatten()]
         )
         members = "-".join(map(str, self.ranks))
-        self._name = f"dimsolve/module/{next(_numbers)}/{members}"
+        self.number = next(_numbers)
+        self._name = f"dimsolve/module/{self.number}/{members}"
         self._store = self._watch.store(self._name)
         if len(self.ranks) > 1:
             self._watch.answer_with(self)
+            self.passes = _passes(self._watch, tuple(self.ranks))
 
     def another(self, plan: Plan) -> Agreement:
         """Returns the agreement of the same ranks on another plan of the same part."""
@@ -250,6 +276,21 @@ class Agreement:
     def call(self) -> str:
         """Which call this is, the same text on all ranks."""
         return f"{self._name}/{self.calls}"
+
+    def watch_backward(self, result: Any, names: Sequence[str], ends: RankMesh) -> None:
+        """Has ranks find out where their backward passes do not come to the same outputs of this
+        call. result: of a program, a tree; names: of its leaves.
+        """
+        passes, call = self.passes, self.calls
+        if passes is None:
+            return
+
+        def come(place: int, name: str) -> None:
+            text = f"output '{name}' in call {call} of program {self.number}"
+            since, self._back = min(self.calls - self._back, _MANY), self.calls
+            passes.come((self.number, place, self.calls - call, since), text, ends)
+
+        note_outputs(result, names, come)
 
     def go_on(self) -> None:
         """Looks what an error that was caught has left: where all ranks have raised the same, they
@@ -267,8 +308,9 @@ class Agreement:
         rank has a problem with the plan. problem: this rank's own, which it raises itself.
         """
         self.go_on()
-        if self.alone:
+        if self.passes is None:
             return
+        self.passes.begin_anew()
         received = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
         identities = {rank: json.loads(text) for rank, text in received.items()}
         first = identities[self.ranks[0]]
@@ -551,6 +593,17 @@ class Agreement:
             sizes = {name: tuple(given[0]) for name, given in zip(names, key, strict=True)}
             report = _Report(sizes, layouts, "", True, {}, _cast_text(cast), frozen, (), mode)
             self._store.set(f"{topic}/{self.rank}", json.dumps(report))
+
+
+_all_passes: dict[tuple[int, ...], Passes] = {}
+
+
+def _passes(guard: Watch, ranks: tuple[int, ...]) -> Passes:
+    """The backward passes of these ranks, through whatever parts they go."""
+    found = _all_passes.get(ranks)
+    if found is None or found.guard is not guard:
+        found = _all_passes[ranks] = Passes(guard, ranks, _OTHER_OUTPUTS, _MORE_OUTPUTS)
+    return found
 
 
 def _group_timeout() -> float:

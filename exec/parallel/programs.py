@@ -17,6 +17,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 from torch.compiler import disable
 
@@ -254,6 +255,8 @@ class Entry:
             if is_failure(error):
                 explain(error, form.program, self.ends, self.agreement.call)
             raise
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            self.agreement.watch_backward(result, form.program.names, self.ends)
         return self.rebuild(result, objects)
 
 

@@ -8,6 +8,9 @@
 DDP copies the parameters of its first rank to the others, fully_shard cuts a parameter over its
 ranks and joins it again, and both take means of gradients: that is right only where all of their
 ranks hold the same parts. So each tells the others which part it holds, once, when it is wrapped.
+
+`torch.distributed.checkpoint.async_save` sends in a thread of its own while the part trains, and
+both would send by one process group. Where nobody gives it a group it is given one of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
 from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 
@@ -76,6 +80,27 @@ def watch_wrappers() -> None:
     _check_before(DistributedDataParallel, _check_ddp)
     _check_before(FSDPParamGroup, _check_shards)
     _check_before(FullyShardedDataParallel, _refuse_flat)
+    _save_by_a_group_of_its_own()
+
+
+def _save_by_a_group_of_its_own() -> None:
+    from torch.distributed.checkpoint._async_thread_executor import (
+        _ThreadBasedAsyncCheckpointExecutor as Saving,
+    )
+
+    original, groups = Saving.execute_save, WeakKeyDictionary[Any, Any]()
+
+    @wraps(original)
+    def execute_save(self: Any, *args: Any, **kwargs: Any) -> Any:
+        world: Any = dist.group.WORLD if dist.is_initialized() else None
+        if world is not None and kwargs.get("process_group") is None:
+            if world not in groups:
+                groups[world] = dist.new_group(backend="gloo")
+            kwargs["process_group"] = groups[world]
+        return original(self, *args, **kwargs)
+
+    changed: Any = Saving
+    changed.execute_save = execute_save
 
 
 def _check_before(wrapper: Any, check: Callable[[Mapping[str, Any]], None]) -> None:

@@ -127,3 +127,32 @@ def other_weights() -> str:
             model.up.weight[0, 0] += 1
     graph = ds.trace(model, kwargs={"x": torch.ones(4, 8)}, dynamic={"x": {0: "batch"}})
     return raised(ds.parallelize, model, ds.plan(graph, {"tp": 2}, "tensor"))
+
+
+class Heads(nn.Module):
+    """(batch, 8) -> a (batch, 8), b (batch, length)."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, length)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        h = self.body(x).relu()
+        return {"a": self.a(h), "b": self.b(h)}
+
+
+def other_losses(length: int, *steps: tuple[str, str]) -> tuple[int, str]:
+    """steps: of which outputs each rank makes its loss, none: it calls no backward(). Returns how
+    many steps went well, and what was raised then.
+    """
+    model = Heads(length)
+    graph = ds.trace(model, args=(torch.ones(4, 8),), dynamic={"x": {0: "batch"}})
+    module = ds.parallelize(model, ds.plan(graph, MESH_OF_TWO), inputs="local")
+    for number, names in enumerate(steps):
+        found = module(torch.ones(2, 8))
+        own = names[dist.get_rank()]
+        said = raised(sum(found[name].sum() for name in own).backward) if own else ""
+        if said:
+            return number, said
+    return len(steps), ""

@@ -122,3 +122,73 @@ def logits_looked_at() -> tuple[float, str]:
     except ds.DimsolveError as error:
         return gap, f"{type(error).__name__}: {error}"
     return gap, "nothing"
+
+
+def placed_logits_looked_at() -> list[tuple[str, float]]:
+    """How far what is seen of logits that are handed out in parts is off, by who looks."""
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 4, dtype=torch.float64), torch.randint(0, 6, (8,))
+    model = Classified().double()
+    graph = ds.trace(model, args=(x, y), dynamic={"x": {0: "batch"}, "y": {0: "batch"}})
+    plan = ds.plan(graph, {"dp": 2})
+    part = ds.parallelize(model, plan, outputs={"logits": "placed"})
+
+    def whole(logits: Any) -> Any:
+        return logits if type(logits) is torch.Tensor else logits.full_tensor()
+
+    def hook(found: Any) -> Any:
+        seen: list[torch.Tensor] = []
+        found["logits"].register_hook(lambda g: seen.append(g) or g * 2)
+        found["loss"].backward()
+        return seen[0]
+
+    def retain(found: Any) -> Any:
+        found["logits"].retain_grad()
+        (found["loss"] + whole(found["logits"]).sum()).backward()
+        return found["logits"].grad
+
+    def ask(found: Any) -> Any:
+        return torch.autograd.grad(found["loss"], found["logits"])[0]
+
+    def both(found: Any) -> Any:
+        (found["loss"] + whole(found["logits"]).square().sum()).backward()
+        return found["logits"]
+
+    gaps = []
+    for look in (hook, retain, ask, both):
+        seen = []
+        for module in (model, part):
+            module.zero_grad()
+            found = look(module(x, y))
+            gradients = [p.grad for p in module.parameters() if p.grad is not None]
+            seen.append([each.detach().clone() for each in (whole(found), *gradients)])
+        off = [float((one - two).abs().max()) for one, two in zip(*seen, strict=True)]
+        gaps.append((look.__name__, max(off)))
+    return gaps
+
+
+class TwoHeads(nn.Module):
+    """(batch, 4) -> a, b (batch, 4)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"a": self.a(x), "b": self.b(x)}
+
+
+def unused_looked_at() -> list[bool]:
+    """Whether there is a gradient where one device has one, of what a loss uses and does not."""
+    torch.manual_seed(0)
+    model, x = TwoHeads(), torch.randn(8, 4)
+    graph = ds.trace(model, args=(x,), dynamic={"x": {0: "batch"}})
+    seen = []
+    for module in (model, ds.parallelize(model, ds.plan(graph, {"dp": 2}))):
+        found = module(x)
+        for each in found.values():
+            each.retain_grad()
+        found["a"].sum().backward()
+        tensors = [*found.values(), *module.parameters()]
+        seen.append([each.grad is not None for each in tensors])
+    return [one == two for one, two in zip(*seen, strict=True)]

@@ -73,3 +73,24 @@ def losses(folder: str, mesh: dict[str, int], *, save: bool) -> list[float]:
         optimizer.step()
         found.append(float(loss.detach()))
     return found
+
+
+def saved_while_training(folder: str) -> float:
+    """How far weights are off that were written by a thread while the part went on."""
+    import torch.distributed.checkpoint as dcp
+
+    torch.manual_seed(0)
+    model, x = nn.Linear(6, 8).double(), torch.randn(8, 6, dtype=torch.float64)
+    plan = ds.plan(ds.trace(model, args=(x,), dynamic={"input": {0: "batch"}}), {"dp": 2})
+    part = ds.parallelize(model, plan)
+    wanted = {name: each.clone() for name, each in model.state_dict().items()}
+    saving: Any = dcp.async_save({"model": part.state_dict()}, checkpoint_id=folder)
+    optimizer = torch.optim.SGD(part.parameters(), lr=0.1)
+    for _ in range(100):
+        part(x).square().mean().backward()
+        optimizer.step()
+    saving.result()
+    found = {"model": part.state_dict()}
+    dcp.load(found, checkpoint_id=folder)
+    wholes = {name: each.full_tensor() for name, each in found["model"].items()}
+    return max(float((wholes[name] - each).abs().max()) for name, each in wanted.items())

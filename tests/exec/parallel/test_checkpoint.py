@@ -29,3 +29,8 @@ def test_saved_at_tp_loaded_at_other_meshes(tmp_path: Path) -> None:
     saved = world(2).run(saving.losses, str(tmp_path), {"tp": 2}, save=True)[0]
     loaded = world(2).run(saving.losses, str(tmp_path), {"dp": 2}, save=False)[0]
     assert loaded == pytest.approx(saved, rel=1e-12)
+
+
+def test_what_is_written_while_the_part_trains_is_what_was_saved(tmp_path: Path) -> None:
+    """torch's thread and the part would send by one process group, and take each other's data."""
+    assert world(2).run(saving.saved_while_training, str(tmp_path)) == [0.0, 0.0]

@@ -152,12 +152,23 @@ def test_a_hook_on_logits_sees_the_loss_on_all_ranks_or_is_refused_on_one() -> N
     assert gap < 1e-7
     reason, hint = (
         "rank 0 asks for the gradient of output 'logits', and other ranks do not\n"
-        "  it is gathered from all ranks, and rank 1 waits in the all-reduce of float32 (30,) "
-        "along dp for the gradients\n",
+        "  it is gathered from all ranks, and rank 1 waits in the comparison of backward passes, "
+        "at output 'logits' in call 2 of program 0\n",
         "  hint: register the hook, call retain_grad or ask autograd.grad for it on every rank",
     )
     assert first == f"DimsolveError: {reason}{hint}"
     assert other.startswith(f"RankFailure: rank 0 failed\n  {reason}{hint}")
+
+
+def test_who_looks_at_logits_in_parts_sees_the_loss() -> None:
+    for gaps in world(2).run(hooked.placed_logits_looked_at):
+        assert len(gaps) == 4
+        assert all(gap < 1e-12 for _, gap in gaps), gaps
+
+
+def test_what_the_loss_does_not_use_has_no_gradient() -> None:
+    """Both outputs are gathered in one collective."""
+    assert world(2).run(hooked.unused_looked_at) == [[True] * 6] * 2
 
 
 REGISTER: list[Callable[[nn.Module], object]] = [

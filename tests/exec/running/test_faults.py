@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -322,3 +323,59 @@ def test_other_weights_on_one_rank() -> None:
 def test_a_refused_batch_leaves_all_ranks_as_they_were() -> None:
     first, second = world(2).run(disagreeing.goes_on_after_refusal)
     assert first == second
+
+
+def _other_losses(first: tuple[str, int], second: tuple[str, int]) -> str:
+    through = [f"output '{name}' in call {call} of program N" for name, call in (first, second)]
+    return (
+        "the ranks' losses are made of different outputs, or calls\n"
+        f"  rank 0 goes back through {through[0]}\n"
+        f"  rank 1 goes back through {through[1]}\n"
+        "  hint: make the loss of the same outputs on every rank: add 0 * output.sum() of those "
+        "that only some need, and call backward() for the same calls"
+    )
+
+
+def _counted(text: str) -> str:
+    return re.sub(r"program \d+", "program N", text)
+
+
+@pytest.mark.parametrize("length", [8, 6])
+def test_losses_of_other_outputs_are_told_before_gradients_are_mixed(length: int) -> None:
+    """Of the same shapes, gradients of other parameters would be summed; of others gloo ends the
+    process.
+    """
+    for went, said in world(2).run(disagreeing.other_losses, length, ("a", "b")):
+        assert (went, _counted(said)) == (0, "AgreementError: " + _other_losses(("a", 1), ("b", 1)))
+
+
+def test_losses_that_were_alike_before_are_told_too() -> None:
+    """What has often followed on what was compared to nothing sent: a, b, a, a, b, b."""
+    steps = [(name, name) for name in "abaabbaabba"]
+    for went, said in world(2).run(disagreeing.other_losses, 6, *steps, ("a", "b")):
+        assert (went, _counted(said)) == (
+            11,
+            "AgreementError: " + _other_losses(("a", 12), ("b", 12)),
+        )
+
+
+def test_the_same_losses_of_some_outputs_are_fine() -> None:
+    steps = [("a", "a"), ("ab", "ba"), ("b", "b"), ("a", "a")] * 3
+    assert world(2).run(disagreeing.other_losses, 6, *steps) == [(12, ""), (12, "")]
+
+
+@pytest.mark.parametrize(
+    ("odd", "second"), [(("a", "b"), ("b", 6)), (("a", ""), ("a", 7))], ids=["other", "none"]
+)
+def test_a_rank_whose_loss_changes_alone_is_told(
+    odd: tuple[str, str], second: tuple[str, int]
+) -> None:
+    """The other rank is in a collective by then, and hears it from its watch."""
+    ranks = world(2)
+    steps = [("a", "a")] * 5
+    (went, other), (_, own) = ranks.run(disagreeing.other_losses, 6, *steps, odd, ("a", "a"))
+    ranks.close()  # a rank that was in a collective cannot go on
+    words = _other_losses(("a", 6), second)
+    assert went == 5
+    assert _counted(own) == "AgreementError: " + words
+    assert _counted(other).startswith("RankFailure: rank 1 failed\n  " + words)
