@@ -40,9 +40,16 @@ def cleaned(notebook: Any) -> Any:
         cell.metadata = {}
         if cell.cell_type == "code":
             cell.outputs = _joined(
-                output for output in cell.outputs if WIDGET not in output.get("data", {})
+                output
+                for output in cell.outputs
+                if WIDGET not in output.get("data", {}) and not _is_progress(output)
             )
     return notebook
+
+
+def _is_progress(output: Any) -> bool:
+    """Whether it is a line that was written anew again and again: how long something took."""
+    return output.get("name") == "stderr" and "\r" in output.text
 
 
 def _joined(outputs: Iterable[Any]) -> list[Any]:

@@ -384,24 +384,27 @@ class SearchRecord(Model):
 
     @property
     def gap(self) -> float:
-        """How much less any plan could take, as a part of this one's time; 0: it is the best."""
+        """How much less such a plan could take, as a part of this one's time; 0: it is the best."""
         return 1 - self.bound / self.cost if self.cost else 0.0
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proved that no plan is faster."""
+        """Whether it is proved that no plan is faster, of those that store parameters alike where
+        the search was not to decide that (`storage`).
+        """
         return self.bound >= self.cost
 
     def explain(self) -> str:
         """Returns what was asked, and what is proved of the answer, in a few lines."""
         sizes = ", ".join(f"{name}={size}" for name, size in sorted(self.sizes.items()))
         nodes = f", {self.machine.nodes} nodes" if self.machine.nodes > 1 else ""
+        among = "" if self.storage else " that stores parameters alike"
         lines = [
             f"{seconds_text(self.cost)} for a training step on {self.machine.name}{nodes}"
             f"{f' at {sizes}' if sizes else ''}, under this cost model",
-            "proved: no plan is faster"
+            f"proved: no plan{among} is faster"
             if self.optimal
-            else f"within {self.gap:.2%} of the best: every plan takes at least "
+            else f"within {self.gap:.2%} of the best: every plan{among} takes at least "
             f"{seconds_text(self.bound)}",
         ]
         if self.ranks is not None:
