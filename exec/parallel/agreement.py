@@ -241,7 +241,7 @@ class Agreement:
         self._sent: set[str] = set()
         self._name = ""
         self.number = 0
-        self._back = 0
+        self._recorded = self._back = 0
         self.passes: Passes | None = None
         self._watch: Watch | None = watch()
         if self._watch is None:
@@ -284,11 +284,13 @@ class Agreement:
         passes, call = self.passes, self.calls
         if passes is None:
             return
+        self._recorded += 1  # others, as in an evaluation, are no matter of what follows on what
+        recorded = self._recorded
 
         def come(place: int, name: str) -> None:
             text = f"output '{name}' in call {call} of program {self.number}"
-            since, self._back = min(self.calls - self._back, _MANY), self.calls
-            passes.come((self.number, place, self.calls - call, since), text, ends)
+            since, self._back = min(self._recorded - self._back, _MANY), self._recorded
+            passes.come((self.number, place, self._recorded - recorded, since), text, ends)
 
         note_outputs(result, names, come)
 
@@ -308,9 +310,10 @@ class Agreement:
         rank has a problem with the plan. problem: this rank's own, which it raises itself.
         """
         self.go_on()
-        if self.passes is None:
+        if self.alone:
             return
-        self.passes.begin_anew()
+        if self.passes is not None:
+            self.passes.begin_anew()
         received = self._exchange("plan", json.dumps({**self._identity(), "problem": problem}))
         identities = {rank: json.loads(text) for rank, text in received.items()}
         first = identities[self.ranks[0]]

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,7 @@ from torch.nn.functional import cross_entropy, gelu
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import dimsolve as ds
+from dimsolve.exec.parallel import passes
 from dimsolve.exec.parallel.parallelize import ParallelModule
 from tests.oracles.traces import shared_trace
 
@@ -467,9 +469,46 @@ def dtensors(way: str) -> dict[str, tuple[float, int]]:
     return found
 
 
+def epochs() -> list[int]:
+    """Epochs of three steps on two batches each, with an evaluation of five; in which backward
+    passes ranks ask each other, or compare, after the first epoch.
+    """
+    model, data, call, plan = planned("classifier", {"dp": 2})
+    part = ds.parallelize(model, plan, inputs="local")
+    compared = part.programs[0].agreement.passes
+    assert compared is not None
+    batch = call(*[each[: BATCH // 2] for each in data])
+    asked: list[int] = []
+
+    def noted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def asks(*given: Any) -> Any:
+            asked.append(compared._count)
+            return original(*given)
+
+        return asks
+
+    with (
+        patch.object(passes, "_is_common", noted(passes._is_common)),
+        patch.object(compared, "_ask", noted(compared._ask)),
+    ):
+        for epoch in range(4):
+            if epoch == 2:
+                asked.clear()
+            for _ in range(3):
+                losses = [loss_of(part(**batch)) for _ in range(2)]
+                sum(losses).backward()  # type: ignore[union-attr]
+            with torch.no_grad():
+                for _ in range(5):
+                    part(**batch)
+    return asked
+
+
 def counted(part: ParallelModule, batch: dict[str, Any]) -> tuple[int, Any]:
-    """How many collectives a step takes whose inputs are not compared, and what it returns."""
-    part.programs[0].agreement.calls += 1025 - part.programs[0].agreement.calls % 1024
+    """How many collectives a step takes that compares nothing by one, and what it returns."""
+    agreement = part.programs[0].agreement
+    agreement.calls += 1025 - agreement.calls % 1024
+    assert agreement.passes is not None
+    agreement.passes.begin_anew()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         found = part(**batch)
         found["loss"].backward()

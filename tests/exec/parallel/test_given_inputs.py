@@ -391,6 +391,11 @@ def test_dtensors_are_the_whole_that_they_stand_for(way: str) -> None:
         assert max(worst for worst, _ in found.values()) <= 1e-12, found
 
 
+def test_a_loop_that_evaluates_in_between_sends_nothing_to_compare_its_backward_passes() -> None:
+    """Of the last 24 gradients that come to an output the 32nd of all is compared in any case."""
+    assert world(2).run(giving.epochs) == [[32]] * 2
+
+
 def test_dtensors_that_are_refused() -> None:
     for texts in world(2).run(giving.refused_dtensors):
         equal_mesh, turned, unequal, partial, different = texts
