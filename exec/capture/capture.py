@@ -702,7 +702,9 @@ def _at_the_start(tensor: Any) -> Any:
     """
     import torch
 
-    if type(tensor) is not torch.Tensor or not tensor.numel():
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided:
+        return tensor
+    if not tensor.numel():
         return tensor
     strides = tensor.stride()
     if 0 not in strides:
