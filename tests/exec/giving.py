@@ -495,8 +495,8 @@ def epochs() -> list[int]:
             if epoch == 2:
                 asked.clear()
             for _ in range(3):
-                losses = [loss_of(part(**batch)) for _ in range(2)]
-                sum(losses).backward()  # type: ignore[union-attr]
+                first, second = (loss_of(part(**batch)) for _ in range(2))
+                (first + second).backward()
             with torch.no_grad():
                 for _ in range(5):
                     part(**batch)

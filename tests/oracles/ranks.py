@@ -162,7 +162,8 @@ def _serve(
         # A stopped rank does not see that the tests have ended: it ends with the server that it is
         # forked from, and that server when nobody else holds the end of its pipe.
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
+        end = forkserver._forkserver._forkserver_alive_fd  # type: ignore[attr-defined]  # only there
+        os.close(end)
     torch.set_num_threads(THREADS)
     store = dist.TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group(
